@@ -20,6 +20,7 @@ from golden_files import (
 from torch import nn
 
 from isospace import losses, objectives
+from isospace.encoders.modules import pooling_modules
 from isospace.objectives.auxiliaries import Queue
 from isospace.objectives.heads import ArtificialRows, seeded
 from isospace.operators.similarity import cosine_matrix
@@ -189,6 +190,17 @@ def test_consert(file):
     # The code adds the means of both directions, and weighs the sum.
     weight = 2 * float(file["loss_rate"])
     yield "official_", "z1 z2", lambda *z: weight * total(objective, *z)
+
+
+@files("baselines/consert_views")
+def test_the_pooling_of_consert_is_the_mean_of_two_layers(path):
+    file = read(path)
+    layers = (file["last_but_one_layer"].double(), file["last_layer"].double())
+    features = {"all_layer_embeddings": layers, "attention_mask": file["mask"]}
+    for module in pooling_modules("last2", layers[0].shape[-1], 1):
+        features = module(features)
+    found = features["sentence_embedding"]
+    torch.testing.assert_close(found, file["mean_last_2_f64"], rtol=0, atol=1e-10)
 
 
 @golden("baselines/ct_loss")

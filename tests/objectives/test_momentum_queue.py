@@ -11,8 +11,7 @@ from torch import nn
 from isospace.objectives import ESimCSE, MoCoSE
 from isospace.objectives.auxiliaries import Network, Queue, follow
 from isospace.objectives.heads import MomentumHead, seeded
-from isospace.views import Views, Vocabulary
-from isospace.views.edits import Repeat
+from isospace.views import Views
 
 
 def queue_info_nce(z1, z2, negatives, *, temperature):
@@ -21,34 +20,6 @@ def queue_info_nce(z1, z2, negatives, *, temperature):
     views = torch.stack([z1, z2, z1])
     objective = ESimCSE(temperature=temperature, head="none")
     return objective(Views(views, views, {}, {"queue": queue}))["info_nce"]
-
-
-VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
-
-
-def test_repetition_keeps_order_and_special_tokens():
-    ids = np.array([1, *range(10, 40), 2])
-    lengths = set()
-    for seed in range(200):
-        edited = Repeat()(ids, np.random.default_rng(seed), VOCABULARY)
-        assert list(dict.fromkeys(edited.tolist())) == ids.tolist()
-        assert max(np.bincount(edited)) <= 2
-        assert (edited == 1).sum() == (edited == 2).sum() == 1
-        lengths.add(len(edited) - len(ids))
-    assert lengths == set(range(10))  # min(10, int(0.32 * 32)) itself never occurs
-    assert Repeat()(ids[[0, 1, -1]], np.random.default_rng(0), VOCABULARY).tolist() == [1, 10, 2]
-
-
-@files("baselines/esimcse_repetition")
-def test_repetition_is_the_authors(path):
-    golden = {name: array.numpy() for name, array in read(path).items()}
-    edit = Repeat(rate=float(golden["dup_rate"]))
-    for i, length in enumerate(golden["length"]):
-        view1, view2 = (golden[f"view{v}_ids"][i] for v in (1, 2))
-        assert (edit.bound(int(length)) or -1) == golden["draw_bound"][i]
-        places = golden["draw_positions"][i]
-        found = edit.doubled(view1[:length], places[places >= 0])
-        assert found.tolist() == view2[view2 >= 0].tolist()
 
 
 class Toy(nn.Module):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from golden_files import (
     BASELINE,
@@ -28,8 +27,7 @@ from isospace.objectives.promptbert import PromptBERT
 from isospace.training import fit as training
 from isospace.training.sources import Sources
 from isospace.training.train import train
-from isospace.views import View, Views, Vocabulary
-from isospace.views.edits import Template
+from isospace.views import View, Views
 
 
 def test_what_is_measured_and_shipped_reads_the_mask(toy_model, toy_corpus, tmp_path, monkeypatch):
@@ -92,48 +90,3 @@ def test_loss_is_the_authors(path, precision):
     for name, x in leaves.items():
         check_gradient(file, f"official_grad_{name}", precision, x)
     check_gradient(file, "official_grad_mlp_weight", precision, mlp.dense.weight)
-
-
-def template_of(golden, v):
-    """The edits of a template, and a vocabulary that knows it."""
-    cls, *ids, sep = golden[f"template{v}_ids"].tolist()
-    mask = int(golden["mask_token"])
-    prefix, here = len(golden[f"prefix{v}"]), ids.index(mask)
-    parts = {"before": ids[:prefix], "middle": ids[prefix:here], "end": ids[here + 1 :]}
-    vocabulary = Vocabulary(frozenset({cls, sep}), mask, lambda text: parts[text.strip()])
-    after = " ".join(["middle"] * (prefix < here) + ["[MASK]"] + ["end"] * (here + 1 < len(ids)))
-    full, empty = (Template(before="before", after=after, empty=empty) for empty in (False, True))
-    return full, empty, vocabulary, lambda words: np.array([cls, *words, sep])
-
-
-@files("baselines/promptbert")
-def test_positions_are_the_authors(path):
-    golden = {name: array.numpy().astype(int) for name, array in read(path).items()}
-    for v in (1, 2):
-        _, empty, vocabulary, sentence = template_of(golden, v)
-        # The release leaves the gap behind the first template's prefix in both templates.
-        gap = slice(len(golden["prefix1"]) + 1, len(golden[f"prefix{v}"]) + 1)
-        places = golden[f"template{v}_ids"].tolist()
-        for length, expected in enumerate(golden[f"official_template{v}_position_ids"]):
-            ids = sentence(range(10**6, 10**6 + length))
-            assert empty(ids, np.random.default_rng(0), vocabulary).tolist() == places
-            positions = empty.positions(ids, vocabulary)
-            assert np.delete(positions, gap).tolist() == np.delete(expected, gap).tolist()
-        for i, length in enumerate(golden["sentence_token_counts"]):
-            positions = empty.positions(sentence(range(10**6, 10**6 + length)), vocabulary)
-            here = positions[places.index(golden["mask_token"])]
-            assert here == golden["mask_position_in_input"][i, v - 1]
-
-
-@files("baselines/promptbert")
-def test_inputs_are_the_authors(path):
-    golden = {name: array.numpy().astype(int) for name, array in read(path).items()}
-    if "input_ids" not in golden:
-        pytest.skip("no sentences in this file")
-    for v in (1, 2):
-        full, _, vocabulary, sentence = template_of(golden, v)
-        for i, ids in enumerate(golden["sentence_ids"]):
-            words = ids[ids >= 0][: int(golden["max_sentence_tokens"])]
-            made = full(sentence(words), np.random.default_rng(0), vocabulary)
-            real = golden["attention_mask"][i, v - 1].astype(bool)
-            assert made.tolist() == golden["input_ids"][i, v - 1][real].tolist()

@@ -19,8 +19,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import TSDAE
 from isospace.objectives.decoders import Decoder
-from isospace.views import TokenIds, View, Views, Vocabulary
-from isospace.views.edits import DeleteWords
+from isospace.views import TokenIds, View, Views
 
 SHARED = {
     "word": "embeddings.word_embeddings.weight",
@@ -144,37 +143,6 @@ def test_tied_gradients_are_the_authors(path, precision, tmp_path):
     scalar(loss, file[f"official_loss_{precision}"], {"f64": 1e-10, "f32": 5e-6}[precision])
     loss.backward()
     check_gradients(file, precision, gradient)
-
-
-@files("baselines/tsdae_noise")
-def test_deletion_is_the_authors(path):
-    file = {name: array.numpy() for name, array in read(path).items()}
-    edit = DeleteWords(rate=float(file["deletion_ratio"]))
-    for i, n in enumerate(file["lengths"]):
-        kept = edit.kept(file["draws"][i, :n], int(file["fallback_index"][i]))
-        assert kept.tolist() == file["official_kept"][i, :n].astype(bool).tolist()
-
-
-def test_whole_words_are_deleted_and_never_all():
-    begins = np.arange(40) % 2 == 0
-    vocabulary = Vocabulary(frozenset({1, 2}), None, lambda text: [], begins=begins)
-    ids = np.array([1, 10, 11, 12, 14, 15, 17, 18, 2])
-    words = [[10, 11], [12], [14, 15, 17], [18]]
-    seen = set()
-    for seed in range(300):
-        edited = DeleteWords()(ids, np.random.default_rng(seed), vocabulary).tolist()
-        assert (edited[0], edited[-1]) == (1, 2)
-        kept = [word for word in words if word[0] in edited]
-        assert edited[1:-1] == [token for word in kept for token in word]
-        seen.add(len(kept))
-    assert seen == {1, 2, 3, 4}
-    assert DeleteWords()(ids[[0, -1]], np.random.default_rng(0), vocabulary).tolist() == [1, 2]
-
-
-def test_words_begin_where_the_tokenizer_says(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    [ids] = map(np.array, encoder.tokens.ids(["the cat xyz sat"]))
-    assert encoder.vocabulary.words(ids).tolist() == [0, 1, 2, 2, 2, 3]
 
 
 def test_a_later_token_changes_no_earlier_prediction(toy_model):

@@ -1,0 +1,156 @@
+"""What terms and heads do with their views, by hand and by invariances."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from golden_files import files, read
+from objective_views import loss, random
+from torch import nn
+from torch.nn.functional import cross_entropy, normalize
+
+from isospace.losses import identity_distance, info_nce, pair_layout
+from isospace.losses.correlation import correlation_terms, diagonal_terms, unit_columns
+from isospace.objectives import CT, DCLR, PCL, ArcCSE, CovarianceIdentity, NoiseStudy, RankStudy
+from isospace.objectives.auxiliaries import Network
+from isospace.objectives.heads import GaussianCopies, GaussianRows, TanhMLP, seeded
+from isospace.views import Views
+
+
+def test_the_tanh_mlp_starts_like_a_new_pooler() -> None:
+    head = TanhMLP(256, seeded(0))
+    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    x = random(2, 3, 256).float()
+    torch.testing.assert_close(head(x), torch.tanh(x @ head.dense.weight.T))
+
+
+# SimCSE++ and its studies
+
+
+def test_the_study_of_noise_changes_the_named_part_only() -> None:
+    z1, z2, c1, c2 = (random(7, 5, seed=seed) for seed in range(4))
+    plain = normalize(z1) @ normalize(z2).T / 0.05
+    changed = normalize(c1) @ normalize(c2).T / 0.05
+    for part, diagonal, rest in (("positives", changed, plain), ("negatives", plain, changed)):
+        logits = rest.clone()
+        logits.diagonal().copy_(diagonal.diagonal())
+        expected = cross_entropy(logits, torch.arange(7)).item()
+        objective = NoiseStudy(part=part, passes=1)  # type: ignore[arg-type]
+        assert loss(objective, z1, z2, c1, c2) == pytest.approx(expected)
+
+
+def test_less_noise_is_the_mean_of_the_passes_of_one_view() -> None:
+    z1, z2, *passes = (random(7, 5, seed=seed) for seed in range(8))
+    first, second = sum(passes[:3]) / 3, sum(passes[3:]) / 3
+    three = loss(NoiseStudy(passes=3), z1, z2, *passes)
+    assert three == pytest.approx(loss(NoiseStudy(passes=1), z1, z2, first, second))
+
+
+def test_more_noise_has_the_stated_variance() -> None:
+    views = random(2, 400, 20)
+    out = GaussianCopies(0.1, seeded(0))(views)
+    assert torch.equal(out[:2], views)
+    assert (out[2:] - views).var().item() == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("batch", [2, 10, 40])
+def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batch: int) -> None:
+    a, b = (unit_columns(random(batch, 20, seed=seed)).requires_grad_() for seed in (0, 1))
+    found, wanted = correlation_terms(a, b), diagonal_terms(a.T @ b)
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(found, wanted, strict=True):
+        gradients = (torch.autograd.grad(term, (a, b), retain_graph=True) for term in (one, other))
+        torch.testing.assert_close(*gradients)
+
+
+def test_only_uncentred_columns_see_a_common_shift() -> None:
+    views = random(2, 9, 5)
+    for variant, sees in (("paper", True), ("released", False)):
+        objective = RankStudy(variant=variant)  # type: ignore[arg-type]
+        here, there = (objective(Views(v, v))["on_diagonal"].item() for v in (views, views + 3))
+        assert (here == pytest.approx(there)) is not sees
+
+
+# Further negatives, towers, peers
+
+
+def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:
+    head, views = GaussianRows(704, seeded(0)), random(2, 64, 4)
+    first, second = head(views), head(views)
+    assert torch.equal(first[:2], views)
+    rows, others = (out[2:].flatten(0, 1) for out in (first, second))
+    assert (rows[704:] == 0).all()
+    assert not (rows[:704] == others[:704]).any()
+    assert rows[:704].std().item() == pytest.approx(1.0, rel=0.05)
+
+
+def test_towers_start_equal_one_trains_and_one_stays() -> None:
+    encoder = nn.Linear(3, 3)
+    second = CT().build_auxiliaries(encoder, 0)["second"]
+    frozen = DCLR().build_auxiliaries(encoder, 0)["frozen"]
+    start = encoder.weight.clone()
+    with torch.no_grad():
+        encoder.weight.zero_()
+    for tower, trains in ((second, True), (frozen, False)):
+        assert isinstance(tower, Network)
+        tower.after_update(encoder, Views(random(2, 2, 3), random(2, 2, 3)))
+        assert torch.equal(tower.encoder.weight, start)
+        assert tower.encoder.weight.requires_grad is trains
+
+
+@files("baselines/ct_pairs")
+def test_pairs_of_ct_are_the_authors(path) -> None:
+    file = read(path)
+    positives, k = file["positive_draws"], int(file["num_negatives"])
+    draws = file["negative_draws"].view(len(positives), 2, k)
+    for with_positive, key in ((False, "official"), (True, "paper")):
+        first, second, labels = pair_layout(positives, draws, with_positive=with_positive)
+        assert first.tolist() == file[f"{key}_first"].tolist()
+        assert second.tolist() == file[f"{key}_second"].tolist()
+        assert labels.tolist() == file["official_labels"].tolist()
+
+
+def test_both_networks_of_pcl_see_the_same_edits() -> None:
+    plan = PCL(copies=1).views
+    assert [view.edit for view in plan[:6]] == [view.edit for view in plan[6:]]
+    assert {view.by for view in plan[6:]} == {"peer"}
+    assert len({view.edit.stream for view in plan if view.edit}) == 4
+
+
+def test_a_frozen_peer_is_a_constant() -> None:
+    views = random(12, 4, 5).requires_grad_()
+    sum(PCL(copies=1, peer="frozen")(Views(views, views)).values()).backward()
+    reached = views.grad.abs().sum((1, 2)) > 0
+    assert reached.tolist() == [True] * 6 + [False] * 6
+
+
+# Terms of the encoder's vectors, before the head
+
+
+def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s() -> None:
+    encoded, projected = random(5, 4, 6), random(5, 4, 6, seed=1)
+    found = ArcCSE(triplet_weight=0.3, triplet_margin=0.2)(Views(encoded, projected))
+    hinges = []
+    for x, less, more in zip(*encoded[2:], strict=True):
+        near, far = (torch.cosine_similarity(x, y, dim=0).item() for y in (less, more))
+        hinges.append(max(0.0, 0.2 + far - near))
+    assert min(hinges) == 0.0 < max(hinges)
+    assert found["triplet"].item() == pytest.approx(0.3 * sum(hinges) / 4)
+    alone = ArcCSE(triplet_weight=0.0)
+    assert found["arc_con"].item() == pytest.approx(loss(alone, *projected[:2]))
+
+
+def test_the_penalty_of_the_covariance_is_the_encoder_s() -> None:
+    encoded, projected = random(2, 9, 4), random(2, 9, 4, seed=1)
+    terms = CovarianceIdentity()(Views(encoded, projected))
+    assert terms["info_nce"].item() == pytest.approx(info_nce(*projected, 0.05).item())
+    mean = sum(identity_distance(view).item() for view in encoded) / 2
+    assert terms["covariance"].item() == pytest.approx(0.01 * mean)
+
+
+def test_the_penalty_of_the_covariance_ignores_scale_and_has_the_stated_floor() -> None:
+    x, few = random(40, 6), random(4, 12)
+    assert identity_distance(7 * x).item() == pytest.approx(identity_distance(x).item())
+    u, _, v = torch.linalg.svd(few - few.mean(0), full_matrices=False)
+    assert identity_distance(u[:, :3] @ v[:3]).item() == pytest.approx(12 / 3 - 1)
+    assert identity_distance(torch.zeros(4, 3)).item() == 1.0
