@@ -30,10 +30,6 @@ def mean(values: Any) -> float:
     return sum(values) / len(values)
 
 
-def self_contrast() -> float:
-    return mean(cosine(a, b) / TAU for a, b in zip(A, B, strict=True))
-
-
 def several_positives() -> float:
     """L2 with a weight of 2."""
     total = 0.0
@@ -94,15 +90,7 @@ def ranking_divergence() -> list[float]:
     return found
 
 
-def cells() -> list[list[float]]:
-    rows = [softmax(row) for row in A.tolist()]
-    return [[-math.log(p if j == 1 else 1 - p) for j, p in enumerate(row)] for row in rows]
-
-
-SECOND = torch.eye(D).double()[1].expand(N, D)
 LOOPS: dict[str, tuple[Callable[..., Any], Any]] = {
-    "cells": (lambda a, b, c: losses.cell_cross_entropy(a, SECOND.to(a)), cells),
-    "self_contrast": (lambda a, b, c: losses.self_contrast(a, b, TAU), self_contrast),
     "several positives": (
         lambda *z: losses.multi_positive(torch.stack(z), TAU, form="l2", weight=2.0),
         several_positives,
@@ -140,24 +128,3 @@ def test_edge_cases_stay_finite() -> None:
     equal = A.clone().requires_grad_()
     margin = losses.angular_margin(equal, A, 0.2)
     assert torch.autograd.grad(margin.sum(), equal)[0].isfinite().all()
-
-
-def test_clean_negatives_leave_positives_and_further_columns() -> None:
-    wide = torch.cat([A @ B.T, C[:, :2]], dim=1)
-    found = losses.with_clean_negatives(wide, A @ C.T)
-    expected = torch.cat([(A @ C.T).clone(), wide[:, N:]], dim=1)
-    expected.diagonal().copy_(wide.diagonal())
-    assert torch.equal(found, expected)
-    assert torch.equal(losses.with_clean_negatives(wide[None], A @ C.T)[0], expected)
-
-
-@pytest.mark.parametrize("steps", [0, 1, 3])
-def test_noise_moves_uphill_by_steps_of_one_length(steps: int) -> None:
-    hard = losses.hardened_noise(C, A, B, temperature=TAU, steps=steps, step_size=0.1)
-    assert not hard.requires_grad
-    moved = (hard - C).norm(dim=1)
-    assert (moved <= 0.1 * steps + 1e-9).all()
-    if steps == 1:
-        torch.testing.assert_close(moved, torch.full((N,), 0.1).double())
-    before, after = (losses.info_nce(A, B, TAU, x) for x in (C, hard))
-    assert float(after) > float(before) or not steps

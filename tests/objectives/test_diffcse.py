@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from golden_files import DTYPES, GRADIENT, File, files, precisions, read, scalar, vector
+from golden_files import BASELINE, File, check_gradient, files, leaf, precisions, read, scalar
 from loops import CONFIG, make_loop
 from torch import Tensor, nn
 from toy import sentences, write_toy_model
@@ -20,134 +20,76 @@ from isospace.objectives.heads import JointProjector
 from isospace.views import TokenIds, Views
 from isospace.views.edits import MaskTokens
 
-POSITIONS = {
-    "all": "rtd_loss_all_positions_f64",
-    "tokens": "rtd_loss_real_tokens_only_f64",
-}
-
-
-def rows(file: File, name: str) -> Tensor:
-    """(n, length) of all first views, then of all second ones; the file has view after view."""
-    x = file[name]
-    return torch.cat([x[0::2], x[1::2]]) if len(x) == 2 * len(file["input_ids"]) else x.repeat(2, 1)
-
-
-def tokens(file: File, name: str) -> TokenIds:
-    return TokenIds(rows(file, name).long(), rows(file, "attention_mask").long())
-
 
 class Recorded(nn.Module):
     """The recorded generator's words, and the discriminator stub of the file."""
 
-    def __init__(self, file: File, precision: str) -> None:
+    def __init__(self, file: File, dtype: torch.dtype) -> None:
         super().__init__()
-        dtype = DTYPES[precision]
-        self.file, self.calls = file, 0
-        self.table = nn.Parameter(file["disc_table"].to(dtype))
-        self.scale = file["disc_position_scale"].to(dtype)
-        self.head = nn.Linear(self.table.shape[1], 2, dtype=dtype)
-        with torch.no_grad():
-            self.head.weight.copy_(file["head_weight"])
-            self.head.bias.copy_(file["head_bias"])
+        self.guessed = iter([file["generator_logits"][view::2].argmax(-1) for view in (0, 1)])
+        names = ("disc_table", "disc_position_scale", "head_weight", "head_bias")
+        self.table, self.scale, self.weight, self.bias = (file[name].to(dtype) for name in names)
 
     def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> Tensor:
-        logits = self.file["generator_logits"].float()[self.calls :: 2]
-        self.calls += 1
-        return logits.argmax(-1)
+        return next(self.guessed)
 
     def forward(self, sentences: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         states = self.table[ids] + self.scale[:, None] * sentences[:, None]
-        return self.head(states)
-
-
-def projector(file: File, precision: str) -> JointProjector:
-    head = JointProjector(file["proj_W1"].shape[1], torch.Generator()).to(DTYPES[precision])
-    with torch.no_grad():
-        head.layers[0].weight.copy_(file["proj_W1"])
-        head.layers[1].weight.copy_(file["proj_bn1_weight"])
-        head.layers[1].bias.copy_(file["proj_bn1_bias"])
-        head.layers[3].weight.copy_(file["proj_W2"])
-    assert all(head.layers[i].eps == file["bn_eps"] for i in (1, 4))
-    assert all(head.layers[i].momentum == file["bn_momentum"] for i in (1, 4))
-    return head
-
-
-def views_of(file: File, encoded: Tensor, projected: Tensor, detector: nn.Module) -> Views:
-    mask = file["attention_mask"].long()
-    masked = [TokenIds(file["mlm_input_ids"][v::2].long(), mask) for v in (0, 1)]
-    inputs = (TokenIds(file["input_ids"].long(), mask), *masked)
-    return Views(encoded, projected, {}, {"detector": detector}, inputs)
+        return nn.functional.linear(states, self.weight, self.bias)
 
 
 @precisions
 @files("baselines/diffcse")
 def test_loss_is_the_authors(path, precision):
     file = read(path)
+    head = JointProjector(file["proj_W1"].shape[1], torch.Generator())
+    weights = {
+        "0.weight": "W1", "1.weight": "bn1_weight", "1.bias": "bn1_bias", "3.weight": "W2",
+    }  # fmt: skip
+    own = {name: file[f"proj_{theirs}"] for name, theirs in weights.items()}
+    head.layers.load_state_dict(own, strict=False)
+    assert {head.layers[i].eps for i in (1, 4)} == {float(file["bn_eps"])}
+    cls = leaf(file["cls"], precision)
+    encoded = cls.transpose(0, 1)
+    mask = file["attention_mask"].long()
+    ids = file["input_ids"], *(file["mlm_input_ids"][view::2] for view in (0, 1))
+    inputs = tuple(TokenIds(x.long(), mask) for x in ids)
+    detector = {"detector": Recorded(file, cls.dtype)}
     objective = DiffCSE(
         temperature=float(file["temperature"]),
         detection_weight=float(file["lambda_rtd"]),
         positions="all",
     )
-    cls = file["cls"].to(DTYPES[precision]).requires_grad_()
-    encoded = cls.transpose(0, 1)
-    head, detector = projector(file, precision), Recorded(file, precision)
-    projected = head(encoded)
-    terms = objective(views_of(file, encoded, projected, detector))
-    limit = {"f64": 1e-10, "f32": 5e-6}[precision]
+    terms = objective(Views(encoded, head.to(cls.dtype)(encoded), {}, detector, inputs))
+    limit = {"f64": 1e-10, "f32": BASELINE}[precision]
     scalar(terms["info_nce"], file[f"official_infonce_{precision}"], limit)
-    total = torch.stack(list(terms.values())).sum()
+    total = sum(terms.values())
     scalar(total, file[f"official_loss_{precision}"], limit)
     total.backward()
-    vector(cls.grad, file[f"official_grad_cls_{precision}"], GRADIENT[precision])
+    check_gradient(file, "official_grad_cls", precision, cls)
     if precision == "f64":
-        flat = projected.transpose(0, 1).flatten(0, 1)
-        vector(flat, file["official_projected_f64"], 1e-10)
-        vector(detector.table.grad, file["official_grad_disc_table_f64"], 1e-8)
-        vector(detector.head.weight.grad, file["official_grad_head_weight_f64"], 1e-8)
         for layer, name in ((0, "W1"), (3, "W2")):
-            expected = file[f"official_grad_proj_{name}_f64_as_f32"]
-            vector(head.layers[layer].weight.grad, expected, 1e-6)
-        for layer, name in ((1, "bn1"), (4, "bn2")):
-            for part in ("mean", "var"):
-                found = getattr(head.layers[layer], f"running_{part}")
-                vector(found, file[f"official_{name}_running_{part}_f64"], 1e-10)
-        head.eval()
-        flat = head(encoded).transpose(0, 1).flatten(0, 1)
-        vector(flat, file["official_projected_eval_mode_f64"], 1e-10)
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-@files("baselines/diffcse")
-def test_detection_is_over_the_positions_that_are_asked_for(path, positions):
-    file = read(path)
-    logits = torch.cat([file["official_rtd_logits_f64"][v::2] for v in (0, 1)])
-    shown = rows(file, "official_discriminator_ids").long()
-    leaf = logits.clone().requires_grad_()
-    original = tokens(file, "input_ids")
-    loss = replacement_detection(leaf, shown, original.ids, original.mask, positions=positions)
-    scalar(loss, file[POSITIONS[positions]], 1e-10)
-    if positions == "all":
-        loss.backward()
-        expected = torch.cat([file["rtd_grad_logits_all_positions_f64"][v::2] for v in (0, 1)])
-        vector(leaf.grad, expected, 1e-8)
+            check_gradient(file, f"official_grad_proj_{name}", "f64", head.layers[layer].weight)
 
 
 @files("baselines/diffcse")
-def test_replaced_words_are_the_authors(path):
+def test_replaced_words_and_their_detection_are_the_authors(path):
     file = read(path)
-    original, masked = tokens(file, "input_ids"), tokens(file, "mlm_input_ids")
-    logits = torch.cat([file["generator_logits"][v::2] for v in (0, 1)]).double()
-    gumbel = torch.cat([file["paper_gumbel"][v::2] for v in (0, 1)]).double()
-    for everywhere, scores, ids, labels in (
-        (True, logits, "official_discriminator_ids", "rtd_labels"),
-        (False, logits, "argmax_at_masked_only_ids", "argmax_at_masked_only_labels"),
-        (False, logits + gumbel, "paper_sampled_ids", "paper_sampled_labels"),
+    mask, original = (
+        file[name].long().repeat_interleave(2, dim=0) for name in ("attention_mask", "input_ids")
+    )
+    logits = file["generator_logits"].double()
+    for everywhere, scores, ids in (
+        (True, logits, "official_discriminator_ids"),
+        (False, logits, "argmax_at_masked_only_ids"),
+        (False, logits + file["paper_gumbel"], "paper_sampled_ids"),
     ):
-        guesses, mask = scores.argmax(-1), original.mask
-        found = replace_words(original.ids, masked.ids, guesses, mask, everywhere=everywhere)
-        assert torch.equal(found, rows(file, ids).long() * original.mask)
-        differs = (found != original.ids).long() * original.mask
-        assert torch.equal(differs, rows(file, labels).long())
+        guesses, masked = scores.argmax(-1), file["mlm_input_ids"].long()
+        found = replace_words(original, masked, guesses, mask, everywhere=everywhere)
+        assert torch.equal(found, file[ids].long() * mask)
+    shown, logits = file["official_discriminator_ids"].long(), file["official_rtd_logits_f64"]
+    loss = replacement_detection(logits, shown, original, mask)
+    scalar(loss, file["rtd_loss_real_tokens_only_f64"], 1e-10)
 
 
 @pytest.fixture(scope="module")
