@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import copy
 import functools
-import inspect
 import json
 import re
 import tempfile
@@ -22,6 +20,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 from toy import sentences, write_toy_model
 
+from isospace.commands.options import write_help
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -40,18 +39,12 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("simcse", {"supervision": "triples", "hard_negative_weight": 0.5}),
     ("whitenedcse", {"positives": "permutation", "num_views": 4}),
     ("whitenedcse", {"whitening": "none", "loss": "l2", "num_views": 2}),
-    ("whitenedcse", {"whitening": "pca", "loss": "l2-printed"}),
-    ("whitenedcse", {"whitening": "zca", "loss": "l2-plus", "num_views": 5}),
-    ("whitenedcse", {"whitening": "group", "groups": 2, "head": "none"}),
+    ("whitenedcse", {"whitening": "group", "groups": 2, "loss": "l2-plus", "num_views": 5}),
     ("whitenedcse", {"variant": "released", "groups": 2}),
-    ("scd", {"variant": "printed", "temperature": 0.05}),
     ("scd", {"self_contrast_weight": 0.0}),
     ("scd", {"decorrelation_weight": 0.0}),
     ("dcl", {"contrast_weight": 0.0, "dimension_temperature": 0.05}),
-    ("simcse++", {"variant": "paper", "head": "none"}),
     ("noise-study", {"noise": "more", "part": "positives"}),
-    ("noise-study", {"noise": "more", "head": "none"}),
-    ("rank-study", {"rows": 13, "variant": "paper"}),
     ("rank-study", {"rows": 13}),
     ("barlow-twins", {"projector": ()}),
     ("vicreg", {"contrast_weight": 1.0}),
@@ -65,12 +58,10 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("rankcse", {"distillation_weight": 0.0, "head": "none"}),
     ("rankcse", {"clean_negatives": True, "own_text": "out", "group_whitening": True}),
     ("mocose", {"head_dropout": 0.0}),
-    ("simcse", {"clean_negatives": True, "group_whitening": True}),
-    ("esimcse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
-    ("diffcse", {"clean_negatives": True, "dimension_weight": 0.1}),
-    ("mixcse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
-    ("gs-infonce", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
-    ("arccse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
+    *(
+        (name, {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True})
+        for name in ("esimcse", "diffcse", "mixcse", "gs-infonce", "arccse")
+    ),
 ]
 """Options that are worth a test beside each choice alone, which `choices` finds by itself."""
 
@@ -83,10 +74,6 @@ def build(name: str, overrides: dict[str, Any]) -> Objective:
 
 ALONE = [(name, one) for name in OBJECTIVES for one in choices(name)]
 ALL = [(name, {}) for name in OBJECTIVES] + ALONE + TOGETHER
-
-
-def ids(case: tuple[str, dict[str, Any]]) -> str:
-    return " ".join([case[0], *(f"{k}={v}" for k, v in case[1].items())])
 
 
 def order_matters(name: str, overrides: dict[str, Any]) -> str:
@@ -103,10 +90,14 @@ def order_matters(name: str, overrides: dict[str, Any]) -> str:
         return "a sentence is mixed with the next one"
     if name == "vascl":
         return "the first steps of virtual views are drawn row by row"
+    if (name, overrides) == ("diffcse", {"variant": "paper"}):
+        return "words are sampled row by row"
     return ""
 
 
-cases = pytest.mark.parametrize("case", ALL, ids=ids)
+cases = pytest.mark.parametrize(
+    "case", ALL, ids=lambda case: " ".join([case[0], *(f"{k}={v}" for k, v in case[1].items())])
+)
 rows = pytest.mark.parametrize("name", OBJECTIVES)
 
 
@@ -118,7 +109,7 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
     return (shared + 0.5 * own).to(dtype)
 
 
-def head_of(objective: Objective, seed: int) -> nn.Module:
+def head_of(objective: Objective, seed: int = 0) -> nn.Module:
     return objective.build_head(DIM, seed, CLASSES)
 
 
@@ -136,21 +127,15 @@ def encoder_of(dtype: torch.dtype) -> Encoder:
 
 
 @functools.cache
-def _auxiliaries(objective: Objective, dtype: torch.dtype) -> dict[str, Auxiliary]:
+def auxiliaries_of(objective: Objective, dtype: torch.dtype) -> dict[str, Auxiliary]:
     with torch.random.fork_rng():
         auxiliaries = objective.build_auxiliaries(encoder_of(dtype), 0)
     return {name: auxiliary.to(dtype) for name, auxiliary in auxiliaries.items()}
 
 
-def auxiliaries_of(
-    objective: Objective, dtype: torch.dtype = torch.float32
-) -> dict[str, Auxiliary]:
-    return copy.deepcopy(_auxiliaries(objective, dtype))
-
-
 def has_gradient(objective: Objective, network: str) -> bool:
     """Whether views by this network are trained."""
-    found = auxiliaries_of(objective).get(network)
+    found = auxiliaries_of(objective, torch.float32).get(network)
     return not isinstance(found, Network) or found.trained
 
 
@@ -195,7 +180,7 @@ def see(
     generator = torch.Generator().manual_seed(1)
     plan = enumerate(objective.views)
     tokens = {i: tokens_for(encoded[i]) for i, view in plan if view.read == "tokens"}
-    auxiliaries = auxiliaries_of(objective, upcast(encoded).dtype)
+    auxiliaries = copy.deepcopy(auxiliaries_of(objective, upcast(encoded).dtype))
     for auxiliary in auxiliaries.values():
         if isinstance(auxiliary, Queue):
             drawn = torch.randn(BATCH, auxiliary.dim, generator=generator)
@@ -226,7 +211,7 @@ def test_terms_are_finite_named_scalars_with_a_gradient_to_every_view_and_the_he
 ) -> None:
     objective = build(*case)
     assert type(objective)(**json.loads(json.dumps(objective.to_json()))) == objective
-    head = head_of(objective, 0)
+    head = head_of(objective)
     encoded = encoded_for(objective).float().requires_grad_()
     terms = terms_of(objective, head, encoded)
     assert tuple(terms) == objective.term_names
@@ -252,12 +237,9 @@ def test_the_order_of_the_batch_does_not_matter(case: tuple[str, dict[str, Any]]
     if reason := order_matters(*case):
         pytest.skip(reason)
     encoded = encoded_for(objective)
-    if case == ("diffcse", {"variant": "paper"}):
-        pytest.skip("words are sampled row by row")
-    order = [3, 0, 5, 1, 4, 2]
     first, second = (
-        terms_of(objective, head_of(objective, 0).double(), encoded[:, rows], rows)
-        for rows in (list(range(BATCH)), order)
+        terms_of(objective, head_of(objective).double(), encoded[:, rows], rows)
+        for rows in (list(range(BATCH)), [3, 0, 5, 1, 4, 2])
     )
     for term, value in first.items():
         torch.testing.assert_close(second[term], value, rtol=1e-9, atol=1e-12)
@@ -276,7 +258,7 @@ def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
     if "stop_gradient" in {f.name for f in fields(objective)}:
         with contextlib.suppress(UserError):  # where nothing is whitened
             objective = build(case[0], {**case[1], "stop_gradient": False})
-    head = head_of(objective, 0).double()
+    head = head_of(objective).double()
     made = encoded_for(objective)
     learning = torch.tensor([has_gradient(objective, view.by) for view in objective.views])
     for module in head.modules():
@@ -296,10 +278,10 @@ def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
 def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) -> None:
     objective = build(*case)
     encoded = encoded_for(objective).bfloat16()
-    projected = head_of(objective, 0)(encoded).bfloat16()
+    projected = head_of(objective)(encoded).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         half = objective(see(objective, encoded, projected))
-        under_autocast = terms_of(objective, head_of(objective, 0), encoded)
+        under_autocast = terms_of(objective, head_of(objective), encoded)
     full = objective(see(objective, encoded.float(), projected.float()))
     for term, value in half.items():
         assert value.dtype == torch.float32
@@ -321,13 +303,9 @@ def test_wrong_shapes_are_refused_with_the_shape() -> None:
 
 
 def test_a_misspelt_name_is_answered_with_those_that_are_close() -> None:
-    with pytest.raises(UserError, match=r"simsce: no such objective\. Did you mean simcse"):
+    with pytest.raises(UserError, match=r"simsce: .*Did you mean simcse"):
         OBJECTIVES["simsce"]
-    assert "simsce" not in OBJECTIVES
-    assert OBJECTIVES.get("simsce") is None
-    with pytest.raises(
-        UserError, match=r"`temprature`: no such setting\. Did you mean temperature"
-    ):
+    with pytest.raises(UserError, match=r"`temprature`: .*Did you mean temperature"):
         OBJECTIVES["simcse"](temprature=0.1)  # type: ignore[call-arg]
 
 
@@ -337,33 +315,18 @@ def test_citation_is_complete(name: str) -> None:
     assert paper.url.startswith("https://")
     assert 2015 < paper.year < 2030
     assert len(paper.title.split()) > 2
-    entries = re.split(r"\n\n(?=@)", paper.bibtex)
-    for entry in entries:
-        assert re.match(r"@\w+\{[\w-]+,\n", entry)
+    for entry in re.split(r"\n\n(?=@)", paper.bibtex):
         assert entry.count("{") == entry.count("}")
-        found = dict(re.findall(r"^ +(\w+) = \{(.*?)\},$", entry, flags=re.MULTILINE | re.DOTALL))
-        assert {"title", "author", "year", "url"} <= set(found)
+        assert {"title", "author", "year", "url"} <= set(re.findall(r"^ +(\w+) = ", entry, re.M))
 
 
 @rows
 def test_documentation_has_formula_relations_and_a_line_per_field(name: str) -> None:
-    kind = OBJECTIVES[name]
-    documentation = inspect.getdoc(kind) or ""
+    documentation = OBJECTIVES[name].__doc__ or ""
     assert documentation.count("$$") >= 2
     assert "Relations:" in documentation
-    classes = [cls for cls in kind.__mro__ if issubclass(cls, Objective)]
-    bodies = [ast.parse(inspect.getsource(cls)).body[0] for cls in classes]
-    helped = {
-        field.target.id
-        for body in bodies
-        if isinstance(body, ast.ClassDef)
-        for field, text in zip(body.body, body.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-    }
-    assert {f.name for f in fields(kind)} <= helped
+    write_help(OBJECTIVES[name])
+    assert all(field.metadata["help"] for field in fields(OBJECTIVES[name]))
 
 
 @cases
