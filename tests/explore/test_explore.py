@@ -21,6 +21,7 @@ from isospace.explore.session import (
     open_session,
     read_corpus,
 )
+from isospace.system.progress import Silent
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
@@ -234,4 +235,8 @@ def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
     parts = "# The title\n\n## Of cats\n\nOne cat sat here. It slept.\n\n## Of dogs\n\nTwo dogs ran off."
     (tmp_path / "notes.md").write_text(parts)
     passages = ["One cat sat here. It slept.", "Two dogs ran off."]
-    assert sorted(read_corpus([str(tmp_path)])) == ["A dog runs.", "A dog.", *passages]
+    assert sorted(read_corpus([str(tmp_path)], "text", "utf-8", Silent())) == [
+        "A dog runs.",
+        "A dog.",
+        *passages,
+    ]

@@ -84,8 +84,8 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
     ("words", "facts"),
     [
         (
-            ["index", "t.txt", "--sync", "--layout", "lines", "--delete", "id = 'a'"],
-            ["--delete: takes the index (--to)", "Leave files, --sync, --layout out"],
+            ["index", "--layout", "lines", "--delete", "id = 'a'"],
+            ["--delete: takes the index (--to) and nothing else"],
         ),
         (["index", "t.csv", "--keep", "age"], ["--keep age", "year, kind", "--to"]),
         (["index", "t.csv"], ['t.csv, row 2: column "year" has 1.5']),

@@ -46,9 +46,12 @@ class Explore(Encodes):
 
     def run(self) -> None:
         """Read and encode the texts, and serve the page until Ctrl-C."""
-        from isospace.explore.session import Adapted, one_or_two, open_session, read_corpus
+        from isospace.explore.session import Adapted, open_session, read_corpus
 
-        models = one_or_two(self.models)
+        models = list(dict.fromkeys(self.models))
+        if not 1 <= len(models) <= 2:
+            named = ", ".join(models) or "none"
+            raise UserError(f"models {named}: expected one, or two to compare")
         adapted = Adapted.open(models[0]) if len(models) == 1 else None
         if not self.corpus and adapted is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
@@ -52,13 +52,9 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.search import SearchIndex
 
         config = self.config
-        given, usual = (vars(one) | vars(one.reading) for one in (config, IndexConfig()))
-        names = [name for name in usual if name not in ("to", "reading")]
-        changed = [name for name in names if given[name] != usual[name]]
-        ignored = ["files" if name == "inputs" else f"`{name}`" for name in changed]
-        if ignored:
+        if replace(config, to=IndexConfig.to) != IndexConfig():
             raise UserError(
-                f"`delete`: takes the index (`to`) and nothing else. Leave {', '.join(ignored)} "
+                "`delete`: takes the index (`to`) and nothing else. Leave files and other options "
                 "out, or add texts by another command"
             )
         index = SearchIndex.open(config.to)

@@ -172,8 +172,9 @@ def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[s
         values = 0 if equals else values
         if not equals:
             value = rest[0] if rest else ""
-        if choices and not value.startswith("-"):
-            _require_choice(name, value, choices)
+        if choices and value not in choices and not value.startswith("-"):
+            expected = [f"expected {in_words(choices, 'or')}", did_you_mean(value, choices)]
+            raise UserError(f"{name} {value}: {'. '.join(filter(None, expected))}")
         if amount:
             given = _amount_words([value] if equals else [], rest)
             amount.instance_from_str(given)
@@ -193,12 +194,6 @@ def _options_of_objective(word: str, required: bool) -> dict[str, Option]:
     return {}
 
 
-def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        expected = [f"expected {in_words(choices, 'or')}", did_you_mean(value, choices)]
-        raise UserError(f"{name} {value}: {'. '.join(filter(None, expected))}")
-
-
 def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
     """Remove a number and a unit, in one word or two, from the words of a command."""
     given = [part for word in first for part in word.split()]
@@ -216,7 +211,9 @@ def _options(kind: type[Any]) -> Iterator[tuple[str, Option]]:
             yield from _options(part)
         if parts:
             continue
-        annotation, *notes = _plain(types[field.name])
+        annotation, notes = types[field.name], list[Any]()
+        if get_origin(annotation) is Annotated:
+            annotation, *notes = get_args(annotation)
         name = next(filter(None, (getattr(note, "name", None) for note in notes)), field.name)
         option = name.replace("_", "-")
         amounts = [note for note in notes if isinstance(note, PrimitiveConstructorSpec)]
@@ -224,11 +221,6 @@ def _options(kind: type[Any]) -> Iterator[tuple[str, Option]]:
         yield f"--{option}", (_choices(annotation), amounts[0] if amounts else None, values)
         if annotation is bool:
             yield f"--no-{option}", ((), None, values)
-
-
-def _plain(annotation: Any) -> tuple[Any, ...]:
-    """Split an annotation into the type and the notes of `Annotated`."""
-    return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +39,6 @@ MOST_SENTENCES = 40
 """Largest number of sentences in a heat map."""
 SAMPLE = 1000
 """Number of texts for measuring the geometry; a run keeps as many."""
-
-Name = TypeVar("Name")
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: enough for a meaning, and fits into a line
@@ -200,19 +197,13 @@ class Session:
         return Similarities(sentences, matrices, tuple(_differences(matrices)))
 
 
-def read_corpus(
-    files: str | Sequence[str],
-    column: str = "text",
-    encoding: str = "utf-8",
-    progress: Progress | None = None,
-) -> list[str]:
+def read_corpus(files: Sequence[str], column: str, encoding: str, progress: Progress) -> list[str]:
     """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
 
     The arguments are fields of `CorpusConfig`.
     """
-    progress = progress or Logged()
     config = CorpusConfig(
-        (files,) if isinstance(files, str) else tuple(files),
+        tuple(files),
         column,
         encoding=encoding,
         min_chars=1,
@@ -309,15 +300,6 @@ def _shown(one: ChangedQuery) -> ChangedQuery:
     return replace(one, query=query, right=right)
 
 
-def one_or_two(models: Sequence[Name]) -> list[Name]:
-    """Return the distinct models; refuse a number other than one or two."""
-    distinct = list(dict.fromkeys(models))
-    if not 1 <= len(distinct) <= 2:
-        named = ", ".join(map(str, distinct))
-        raise UserError(f"models {named or 'none'}: expected one, or two to compare")
-    return distinct
-
-
 def open_session(
     models: Sequence[str | Encoder],
     texts: Sequence[str],
@@ -335,10 +317,9 @@ def open_session(
     are the queries that changed most, for a run of adapt.
 
     Raises:
-        UserError: there are not one or two models, or a model cannot be loaded.
+        UserError: a model cannot be loaded.
     """
     progress = progress or Logged()
-    models = one_or_two(models)
     encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
     names = _names([encoder.source for encoder in encoders])
     texts = list(texts)

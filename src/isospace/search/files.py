@@ -159,11 +159,8 @@ def _name(part: TextFile, root: Path) -> str:
 
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
-    """Warn about texts in languages that the encoder does not know."""
-    if encoder.is_frozen:  # its tokens are unknown
-        return
-    found = coverage(encoder, first)
-    if found.warning:
+    """Warn about texts in languages that the encoder does not know, if its tokens are known."""
+    if not encoder.is_frozen and (found := coverage(encoder, first)).warning:
         progress.line("warning", found.warning)
 
 

@@ -251,17 +251,14 @@ class Endpoint:
 
 def _vectors(items: Any, count: int) -> NDArray[np.float32]:
     """Return the vectors of an answer in the order of the request, (count, dim); refuse others."""
-    if len(items) != count:
-        raise ValueError(f"{len(items)} came back")
     places = [item.get("index", place) for place, item in enumerate(items)]
     if sorted(places) != list(range(count)):
-        raise ValueError("their `index` does not number them")
+        raise ValueError(f"{len(items)} came back, and their `index` does not number them")
     rows = [np.array(item["embedding"], np.float32).reshape(-1) for item in items]  # null is NaN
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1 or not widths[0]:
         raise ValueError(f"their widths are {widths}")
-    vectors = np.empty((count, widths[0]), np.float32)
-    vectors[places] = rows
+    vectors = np.stack([rows[at] for at in np.argsort(places)])
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():
         raise ValueError(f"{bad.sum()} of them hold NaN or infinity, the first at {bad.argmax()}")
