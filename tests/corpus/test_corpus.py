@@ -177,7 +177,7 @@ def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
     assert (list(again), again.digest, again.counts) == (list(first), first.digest, first.counts)
 
 
-def test_other_content_options_and_exclusions_are_other_results(tmp_path):
+def test_other_content_options_exclusions_and_code_are_other_results(tmp_path, monkeypatch):
     good = sentences(30)
     file = put(tmp_path, good)
     loads = [
@@ -191,6 +191,9 @@ def test_other_content_options_and_exclusions_are_other_results(tmp_path):
     assert digests[0] == digests[1]
     assert digests[2] == digests[3]
     assert digests[0] != digests[2]
+    monkeypatch.setattr(corpus_module, "code_hashes", lambda *packages: ("another version",))
+    load(tmp_path, file)
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 5
 
 
 def test_a_corpus_that_was_cut_is_made_again(tmp_path):
@@ -199,14 +202,6 @@ def test_a_corpus_that_was_cut_is_made_again(tmp_path):
     [kept] = tmp_path.rglob("texts.txt")
     kept.write_bytes(kept.read_bytes()[:-5])
     assert [*load(tmp_path, file)] == first
-
-
-def test_other_code_makes_another_result(tmp_path, monkeypatch):
-    file = put(tmp_path, sentences(30))
-    load(tmp_path, file)
-    monkeypatch.setattr(corpus_module, "code_hashes", lambda *packages: ("another version",))
-    load(tmp_path, file)
-    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
 
 
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):

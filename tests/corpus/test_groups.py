@@ -9,39 +9,9 @@ import pytest
 
 from isospace.corpus.groups import (
     SMALLEST_SPLIT,
-    components,
     group_names,
-    group_texts,
     split_groups,
 )
-
-
-def test_components_are_those_of_a_search():
-    texts = np.random.default_rng(0).integers(0, 700, (300, 2))
-    expected: list[int | None] = [None] * 300
-    for start in range(300):
-        reached = [start] if expected[start] is None else []
-        for row in reached:
-            expected[row] = start
-            reached += [
-                other
-                for other in range(300)
-                if other not in reached and set(texts[row]) & set(texts[other])
-            ]
-    assert 20 < len(set(expected)) < 200
-    numbers = {start: number for number, start in enumerate(dict.fromkeys(expected))}
-    assert components(texts).tolist() == [numbers[start] for start in expected]
-
-
-def test_texts_that_nearly_repeat_join_their_rows():
-    long = "the sum of the squares of all values in the array along the last axis is returned here"
-    rows = [
-        (long, "one"),
-        ("two", long.replace("squares", "cubes")),
-        ("three", "four"),
-        ("ONE!", "five"),
-    ]
-    assert group_texts(rows).tolist() == [0, 0, 1, 0]
 
 
 def test_names_follow_the_content():

@@ -29,20 +29,6 @@ def test_a_long_paragraph_becomes_parts_of_about_one_length():
     assert [count_words(passage) for passage in found] == [25, 20]
 
 
-def test_short_paragraphs_are_joined_and_long_ones_are_not():
-    short, long = "It has four words.", "This paragraph has eleven words and is so long that."
-    assert list(passages([short, short, long, long], SIZE, docstring_sentences)) == [
-        f"{short} {short} {long}",
-        long,
-    ]
-
-
-def test_scripts_without_spaces_are_cut_by_characters():
-    found = list(passages(["猫" * 50], SIZE, docstring_sentences))
-    assert "".join(found) == "猫" * 50
-    assert max(map(len, found)) <= SIZE
-
-
 def test_sentences_of_scripts_without_spaces_are_joined_without_one():
     for language, text in (("ja", "名前はまだ無い。どこで生れたか。"), ("zh", "他走了。我没走。")):
         split = partial(document_sentences, language=language)
