@@ -198,12 +198,12 @@ class _Builder:
             structure, keys = staging.structure()
             passages = count + structure.passages
             near = config.near_duplicates
-            kept, repeats, counts = select_passages(text, hashes, count, passages, near, folder)
+            kept, repeats, counts = select_passages(text, hashes, count, passages, near)
             self.counts |= counts
             alike = alike_documents(structure.documents, repeats - count, structure.passages)
             groups = document_groups(keys, alike)[structure.documents[kept - count]]
             amount = min(config.held_out, len(kept) // 10)
-            same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
+            same = kept if near or not amount else same_texts(text, kept, hashes[kept])
             if not near:  # equal passages were kept: they belong together
                 groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
             largest = _largest_group(groups, amount) if staging.structured else None
@@ -219,8 +219,8 @@ class _Builder:
         if staging.structured:
             self.counts["documents"] = staging.structured
             found = structure.take(lines - count)
-            barred = barred_lines(found, text, lines, count, folder)
-            related, nearly = Related.build(found, final, built.held, built.train, barred, folder)
+            barred = barred_lines(found, text, lines, count)
+            related, nearly = Related.build(found, final, built.held, built.train, barred)
             built.same = nearly if near else first_equal(hashes[lines])
             built.train = built.train[related.trained[built.train]]
             related.save(folder)
@@ -242,12 +242,12 @@ class _Builder:
         with tempfile.TemporaryFile(dir=folder) as staged:
             usable = self._usable(keys, labels)
             text, hashes = stage(chain(references, usable), staged)
-            lines, counts = select_examples(text, hashes, len(references), width, folder)
+            lines, counts = select_examples(text, hashes, len(references), width)
             self.counts |= counts
             _, digest = write_lines(folder, text, lines)
             examples = hashes[lines].reshape(-1, width)
             count = min(config.held_out, len(examples) // 10)
-            same = same_texts(text, lines, hashes[lines], folder).reshape(examples.shape)
+            same = same_texts(text, lines, hashes[lines]).reshape(examples.shape)
             rows_kept = (lines[::width] - len(references)) // width
             if config.group is None:
                 groups = components(same[:, :2])  # a hard negative may come from anywhere

@@ -114,9 +114,8 @@ class Corpus(Lines):
         assert self.related is not None
         mine, telling = self.related, self.related.telling
         out, train = self.passages[held], self.passages[~held]
-        with tempfile.TemporaryDirectory() as scratch:
-            nothing = np.zeros(len(self), dtype=bool)
-            related, same = Related.build(mine.structure, self, out, train, nothing, Path(scratch))
+        nothing = np.zeros(len(self), dtype=bool)
+        related, same = Related.build(mine.structure, self, out, train, nothing)
         other = copy.copy(self)
         other.related, other.same = replace(related, telling=telling), same
         other.train_rows = train[related.trained[train]]

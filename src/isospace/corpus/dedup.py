@@ -15,7 +15,6 @@ import tempfile
 import unicodedata
 from collections.abc import Iterator
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
@@ -106,19 +105,18 @@ def jaccard(first: str, second: str) -> float:
 
 
 def near_duplicates(
-    texts: Texts, rows: NDArray[np.int64], references: int = 0, scratch: Path | None = None
+    texts: Texts, rows: NDArray[np.int64], references: int = 0
 ) -> NDArray[np.int64]:
     """Return for each text the position of an earlier text that it nearly repeats.
 
     To keep the first of each cluster, drop every text whose result is not -1. The time is linear in
-    the number of texts; memory is about 60 bytes a text, and disk 80.
+    the number of texts; memory is about 60 bytes a text, and a temporary file has 80.
 
     Args:
         texts: the texts.
         rows: positions of the texts to compare, ascending, (n,).
         references: number of references, which come first in `rows`. If a text is near to a
             reference and to another text, the result is the reference.
-        scratch: folder for the temporary file; default: the system's.
 
     Returns:
         (n,) positions in `rows`; -1 for a text that is near to no earlier text.
@@ -128,7 +126,7 @@ def near_duplicates(
     [-1, 0, -1]
     """
     repeated = np.full(len(rows), -1, dtype=np.int64)
-    for earlier, later in _possible_pairs(texts, rows, scratch):
+    for earlier, later in _possible_pairs(texts, rows):
         known = repeated[later]
         if known >= 0 and (known < references or earlier >= references):
             continue
@@ -137,9 +135,7 @@ def near_duplicates(
     return repeated
 
 
-def near_clusters(
-    texts: Texts, rows: NDArray[np.int64], scratch: Path | None = None
-) -> NDArray[np.int64]:
+def near_clusters(texts: Texts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return for each text the smallest position in its cluster of near duplicates.
 
     A text that is near to no other gets its own position. Banding misses a few pairs, and which
@@ -160,7 +156,7 @@ def near_clusters(
             place = above
         return place
 
-    for one, other in _possible_pairs(texts, rows, scratch):
+    for one, other in _possible_pairs(texts, rows):
         low, high = sorted((root(one), root(other)))
         if low != high and jaccard(texts[rows[one]], texts[rows[other]]) >= THRESHOLD:
             least[high] = low
@@ -169,13 +165,11 @@ def near_clusters(
     return least
 
 
-def _possible_pairs(
-    texts: Texts, rows: NDArray[np.int64], scratch: Path | None
-) -> Iterator[tuple[int, int]]:
+def _possible_pairs(texts: Texts, rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield positions (earlier, later) in `rows` of candidate pairs, found by banding."""
     if len(rows) == 0:
         return
-    with tempfile.TemporaryFile(dir=scratch) as file:
+    with tempfile.TemporaryFile() as file:
         start = 0
         for part in _in_parts(texts, rows):
             for band, keys in enumerate(_band_keys(part)):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ def select_passages(
     references: int,
     passages: NDArray[np.int64],
     near: bool,
-    scratch: Path,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
     """Return the lines of the passages to keep, ascending, without repetitions.
 
@@ -51,7 +49,7 @@ def select_passages(
     copied = copies[first[copies] >= references]
     earlier = np.full(len(distinct), -1)
     if near or references:
-        earlier = near_duplicates(text, rows[distinct], references, scratch)
+        earlier = near_duplicates(text, rows[distinct], references)
     candidate = distinct >= references
     leaked = candidate & (earlier >= 0) & (earlier < references)
     repeated = candidate & (earlier >= references) & near
@@ -74,7 +72,6 @@ def select_examples(
     hashes: NDArray[np.uint64],
     references: int,
     texts: int,
-    scratch: Path,
 ) -> tuple[NDArray[np.int64], dict[str, int]]:
     """Return the lines of the examples to keep, ascending, and counts of what was left out.
 
@@ -88,7 +85,7 @@ def select_examples(
     leaked = np.arange(len(first)) < references
     if references:
         distinct = np.flatnonzero(first == np.arange(len(first)))
-        earlier = near_duplicates(text, distinct, references, scratch)
+        earlier = near_duplicates(text, distinct, references)
         leaked[distinct[(earlier >= 0) & (earlier < references)]] = True
     examples = first[references:].reshape(-1, texts)
     listed = np.asarray(leaked[examples].any(axis=1))
@@ -103,14 +100,14 @@ def select_examples(
 
 
 def same_texts(
-    text: Texts, lines: NDArray[np.int64], hashes: NDArray[np.uint64], scratch: Path
+    text: Texts, lines: NDArray[np.int64], hashes: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
     """Return a number for each line, (line,), equal for lines that (nearly) repeat each other.
 
     The result does not depend on the order of the lines.
     """
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
-    return near_clusters(text, lines[distinct], scratch)[place]
+    return near_clusters(text, lines[distinct])[place]
 
 
 def hold_out(

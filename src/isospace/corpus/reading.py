@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from isospace.config import CorpusConfig, Layout
@@ -164,10 +164,10 @@ def _is_utf_8(content: bytes) -> bool:
 
 def _joined(rows: Iterable[Document]) -> Iterator[Document]:
     """Join consecutive rows with the same id into one document with the title of the first."""
-    for id, parts in groupby(rows, key=lambda row: row.id):
+    for _, parts in groupby(rows, key=lambda row: row.id):
         first, *others = parts
-        paragraphs = [part.sections[0].paragraphs for part in (first, *others)]
-        yield row_document(id, first.title, list(chain.from_iterable(paragraphs)), first.group)
+        texts = [text for part in (first, *others) for text in part.sections[0].paragraphs]
+        yield replace(first, sections=(Section("", 0, tuple(texts)),))
 
 
 def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Iterator[Document]:
@@ -178,14 +178,10 @@ def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Itera
         id = f"{source.name}:{line}"
         if config.document_column is not None:  # values of the column may be numbers
             id = group_key(values[1 + (config.title_column is not None)]) or id
-        yield row_document(id, title, paragraphs_of(values[0] or ""), group)
+        yield row_document(values[0] or "", id, title, group)
 
 
-def paragraphs_of(text: str) -> list[str]:
-    """Split a row's text at blank lines."""
-    return _BLANK_LINE.split(text)
-
-
-def row_document(id: str, title: str, paragraphs: Sequence[str], group: str = "") -> Document:
-    """Return a row as a document of one section."""
-    return Document(id, title, (Section("", 0, tuple(paragraphs)),), group=group)
+def row_document(text: str, id: str = "", title: str = "", group: str = "") -> Document:
+    """Return a row as a document of one section; blank lines part its paragraphs."""
+    paragraphs = tuple(_BLANK_LINE.split(text))
+    return Document(id, title, (Section("", 0, paragraphs),), group=group)

@@ -127,14 +127,32 @@ def _cells_by_name(
             yield line, _by_name(source, line, header, row) if row else None
 
 
-def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
-    """Yield (line number, cells) of every row that is not blank, including a header.
+def read_rows(
+    source: Source, is_header: Callable[[Sequence[Any]], bool] = lambda cells: False
+) -> Iterator[tuple[int, Cells]]:
+    """Yield (line number, cells) of every row that is not blank, without the header.
 
-    Lines of a txt file are split at tabs. Rows of jsonl are arrays or objects.
+    Lines of a txt file are split at tabs. Rows of jsonl are arrays or objects. With a header, cells
+    are column -> value. `is_header` is called with the first row of csv, tsv and txt files only.
 
     Raises:
-        UserError: a row is wrong; the message names file and line.
+        UserError: a row is wrong, for example longer than the header; the message names file and
+            line.
     """
+    header: list[Any] = []
+    for number, (line, cells) in enumerate(_rows(source)):
+        if isinstance(cells, dict):
+            yield line, cells
+        elif number == 0 and source.format != "jsonl" and is_header(cells):
+            header = cells
+            for name in header:
+                _require_once(f"{source.name}:{line}", name, header)
+        else:
+            yield line, _by_name(source, line, header, cells) if header else cells
+
+
+def _rows(source: Source) -> Iterator[tuple[int, Cells]]:
+    """Yield (line number, cells) of every row that is not blank, including a header."""
     if source.format == "parquet":
         yield from _parquet_rows(source)
     elif source.format == "jsonl":
@@ -145,29 +163,6 @@ def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
         for line, cells in _table_rows(source):
             if any(cell.strip() for cell in cells):
                 yield line, cells
-
-
-def read_named_rows(
-    source: Source, is_header: Callable[[Sequence[Any]], bool]
-) -> Iterator[tuple[int, Cells]]:
-    """Yield (line number, cells) of the rows below the header.
-
-    With a header, cells are column -> value. `is_header` is called with the first row of csv, tsv
-    and txt files only.
-
-    Raises:
-        UserError: a row is wrong, for example longer than the header.
-    """
-    header: list[Any] = []
-    for number, (line, cells) in enumerate(read_rows(source)):
-        if isinstance(cells, dict):
-            yield line, cells
-        elif number == 0 and source.format != "jsonl" and is_header(cells):
-            header = cells
-            for name in header:
-                _require_once(f"{source.name}:{line}", name, header)
-        else:
-            yield line, _by_name(source, line, header, cells) if header else cells
 
 
 def _by_name(source: Source, line: int, header: list[str], cells: list[Any]) -> dict[str, Any]:

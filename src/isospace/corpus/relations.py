@@ -158,7 +158,6 @@ class Related:
         held: Rows,
         train: Rows,
         barred: NDArray[np.bool_],
-        scratch: Path,
     ) -> tuple[Related, Rows]:
         """Find the pairs of these lines, and the lines that count as one text in training.
 
@@ -172,7 +171,7 @@ class Related:
         is_held, trained = of_held[structure.documents], of_train[structure.documents]
         judged, others = np.flatnonzero(is_held), np.flatnonzero(trained)
         rows = np.concatenate([judged, others])
-        earlier = near_duplicates(text, rows, len(judged), scratch)[len(judged) :]
+        earlier = near_duplicates(text, rows, len(judged))[len(judged) :]
         repeats = np.zeros(len(trained), dtype=bool)
         repeats[others] = (earlier >= 0) & (earlier < len(judged))
         trained &= ~_whole(structure, np.diff(text.offsets), repeats | barred)
@@ -262,7 +261,7 @@ class Related:
 
 
 def barred_lines(
-    structure: Structure, text: Texts, lines: Rows, references: int, scratch: Path
+    structure: Structure, text: Texts, lines: Rows, references: int
 ) -> NDArray[np.bool_]:
     """Return (line,) true if a line repeats, or nearly repeats, a text not to train on.
 
@@ -273,7 +272,7 @@ def barred_lines(
     if references:
         others = np.flatnonzero(structure.roles != Role.PASSAGE)
         rows = np.concatenate([np.arange(references), lines[others]])
-        earlier = near_duplicates(text, rows, references, scratch)[references:]
+        earlier = near_duplicates(text, rows, references)[references:]
         barred[others] = (earlier >= 0) & (earlier < references)
     return barred
 

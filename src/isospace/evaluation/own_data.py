@@ -18,7 +18,7 @@ import numpy as np
 
 from isospace.corpus.characters import normalise
 from isospace.corpus.groups import group_key, unit_of
-from isospace.corpus.records import GENERATED_BY, Cells, read_named_rows
+from isospace.corpus.records import GENERATED_BY, Cells, read_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import DataKind, EvaluateConfig
@@ -235,7 +235,7 @@ def read_user_file(
     path = expanded(path)
     source = file_source(path)
     # A first row with the name `group` is a header, even if its other names are unknown.
-    rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))
+    rows = list(read_rows(source, lambda cells: group in cells or _is_header(cells)))
     if not trains:
         rows = _own_rows(path, rows)
     groups = None if group is None else _take_groups(path, rows, group)

@@ -12,7 +12,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.lines import clean
-from isospace.corpus.records import read_named_rows
+from isospace.corpus.records import read_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.own_data import COLUMNS, load_pairs, match_columns
@@ -65,7 +65,7 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
 def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str]]:
     """Return the distinct (query, passage) rows of a file; a missing passage is empty."""
     found: dict[tuple[str, str], None] = {}
-    for line, row in read_named_rows(file_source(path), _is_header):
+    for line, row in read_rows(file_source(path), _is_header):
         cells = row
         if isinstance(row, dict):
             names = _columns(tuple(row))

@@ -27,7 +27,6 @@ from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import (
     find,
-    paragraphs_of,
     read_file,
     row_document,
 )
@@ -175,8 +174,7 @@ class Texts:
         """Return a row's text, or its passages, each with the title before it."""
         words, parts = self.reading.passage_words, [text]
         if self.cut_rows and words is not None:
-            row = row_document("", "", paragraphs_of(text))
-            passages = [passage for _, passage in passages_of(row, words)]
+            passages = [passage for _, passage in passages_of(row_document(text), words)]
             if len(passages) > 1:
                 parts = passages
         return [f"{title} {part}" if part.strip() else title for part in parts] if title else parts
