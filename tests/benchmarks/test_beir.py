@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from searches import write_documents
 
-from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 
@@ -91,11 +90,3 @@ def test_the_page_is_drawn_from_the_record(beir):
     before = beir.PAGE.read_text()
     beir.draw_page(json.loads(beir.RECORD.read_text()))
     assert beir.PAGE.read_text() == before
-
-
-def test_a_set_without_its_judgements_is_refused_before_any_work(beir, tmp_path, monkeypatch):
-    folder = write_set(tmp_path / "set")
-    shutil.rmtree(folder / "qrels")
-    monkeypatch.setattr(beir, "whiten_model", None)
-    with pytest.raises(UserError, match=r"qrels/test\.tsv"):
-        beir.measure("scifact", folder, "minilm", 1)

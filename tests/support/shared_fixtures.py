@@ -6,17 +6,20 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
 from less_other_text import LESS_OTHER_TEXT, measure_less_other_text
-from toy import sentences, short_run, write_toy_model
+from toy import sentences, short_run, write_documents, write_toy_model
 from warm import end_all
 
-from isospace.config import TrainConfig
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.evaluation import other_text
+from isospace.objectives import SimCSE
 from isospace.system.progress import warn_once
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -142,6 +145,21 @@ def small_split() -> Iterator[None]:
 def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
     """A run of 20 updates on the toy."""
     return short_run(toy_model, toy_corpus, tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def on_documents(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
+    """A run on the pairs of documents, without a folder."""
+    docs = write_documents(tmp_path_factory.mktemp("documents") / "docs")
+    text = CorpusConfig(corpus=(str(docs),), test_relation="title-passage")
+    config = short_run(toy_model, docs, docs)
+    return replace(config, text=text, objective=SimCSE(), views="pairs", output=None)
+
+
+@pytest.fixture(scope="session")
+def of_documents(on_documents: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """The corpus of `on_documents`."""
+    return load_corpus(on_documents.text, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from isospace.objectives import OBJECTIVES
 from isospace.training.objective_loss import ObjectiveLoss
 
 
-def train_scd(toy_model: Path, folder: Path) -> None:
-    """Two updates; the weights go to `rank-N.pt` of this process's rank."""
+def train_scd(toy_model: Path, folder: Path) -> list[dict[str, float]]:
+    """Return the log of two updates; the weights go to `rank-N.pt` of this process's rank."""
     import datasets
     from sentence_transformers import (
         SentenceTransformerTrainer,
@@ -25,9 +25,12 @@ def train_scd(toy_model: Path, folder: Path) -> None:
     loss = ObjectiveLoss(model, OBJECTIVES["scd"](projector=(64, 64)))
     arguments = SentenceTransformerTrainingArguments(
         str(folder / "out"), max_steps=2, per_device_train_batch_size=8, report_to=[],
-        use_cpu=True, learning_rate=1e-3, disable_tqdm=True, save_strategy="no",
+        use_cpu=True, learning_rate=1e-3, lr_scheduler_type="constant", logging_steps=1,
+        disable_tqdm=True, save_strategy="no",
     )  # fmt: skip
     data = datasets.Dataset.from_dict({"text": sentences(64)})
-    SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=loss).train()
+    trainer = SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=loss)
+    trainer.train()
     weights = {name: value.detach() for name, value in loss.named_parameters()}
     torch.save(weights, folder / f"rank-{arguments.process_index}.pt")
+    return trainer.state.log_history

@@ -7,61 +7,41 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from toy import write_documents
 
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.relations import Role
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
-from isospace.objectives import TSDAE, SimCSE
+from isospace.objectives import SimCSE
 from isospace.training.batches import Order
 from isospace.training.examples import Examples, crop
-from isospace.training.requirements import require_of_objective
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
-    text = CorpusConfig(corpus=(str(folder),), test_relation="title-passage")
-    return TrainConfig(text=text, objective=SimCSE(), batch_size=16, views="pairs")
-
-
-@pytest.fixture(scope="module")
-def corpus(base, tmp_path_factory):
-    return load_corpus(base.text, tmp_path_factory.mktemp("cache"))
-
-
-def texts(examples, corpus, row):
-    lines = list(examples.texts)
-    return [lines[line] for line in examples.rows[row]]
-
-
-def test_the_default_trains_on_relations_other_than_the_judging_one(base, corpus):
-    few = replace(base, relations=("heading-section",))
-    found = Examples.from_corpus(few, corpus)
-    assert len(found) == corpus.related.counts()["heading-section"] > 50
+def test_the_default_trains_on_relations_other_than_the_judging_one(on_documents, of_documents):
+    few = replace(on_documents, relations=("heading-section",))
+    found = Examples.from_corpus(few, of_documents)
+    assert len(found) == of_documents.related.counts()["heading-section"] > 50
     assert found.summary == f"{len(found)} heading-section; test pairs: title-passage"
-    roles = corpus.related.structure.roles[found.rows]
+    roles = of_documents.related.structure.roles[found.rows]
     assert (roles == [Role.HEADING, Role.PASSAGE]).all()
 
-    default = Examples.from_corpus(base, corpus)
-    counts = corpus.related.counts()
+    default = Examples.from_corpus(on_documents, of_documents)
+    counts = of_documents.related.counts()
     enough = {name for name, n in counts.items() if n >= 100 and name != "title-passage"}
     assert enough
     assert len(default) == sum(counts[name] for name in enough)
 
 
-def test_nothing_that_is_held_out_is_in_a_pair(base, corpus):
-    held = {text for pair in corpus.pairs.test + corpus.pairs.dev for text in pair}
-    found = Examples.from_corpus(replace(base, views="both"), corpus)
+def test_nothing_that_is_held_out_is_in_a_pair(on_documents, of_documents):
+    held = {text for pair in of_documents.pairs.test + of_documents.pairs.dev for text in pair}
+    found = Examples.from_corpus(replace(on_documents, views="both"), of_documents)
     lines = list(found.texts)
     assert held
     assert not held & {lines[line] for line in np.unique(found.rows)}
 
 
-def test_related_texts_are_two_that_differ_and_no_crop(base, corpus):
-    found = Examples.from_corpus(replace(base, views="both"), corpus)
+def test_related_texts_are_two_that_differ_and_no_crop(on_documents, of_documents):
+    found = Examples.from_corpus(replace(on_documents, views="both"), of_documents)
     assert found.cropped.any()
     first, second = found.related_texts(10**6)
     plain = found.rows[~found.cropped]
@@ -94,17 +74,8 @@ def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
     assert cropped.mean_tokens([tokens, tokens]) == pytest.approx((30 + 0.3 * 180) / 3)
 
 
-def test_an_example_that_is_left_out_takes_all_that_is_said_of_it_along():
-    rows = np.array([[0, 1], [2, 3], [4, 5]])
-    examples = Examples(rows, None, rows + 10, np.array([True, False, False]))
-    kept = examples.where(np.array([False, True, True]))
-    assert kept.rows.tolist() == [[2, 3], [4, 5]]
-    assert kept.origins.tolist() == [[12, 13], [14, 15]]
-    assert kept.cropped.tolist() == [False, False]
-
-
-def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
-    found = Examples.from_corpus(base, corpus)
+def test_no_batch_has_a_document_twice_and_every_pair_comes(on_documents, of_documents):
+    found = Examples.from_corpus(on_documents, of_documents)
     order = Order(found, 16, seed=1)
     seen = []
     for number in range(len(found) // 16 - 2):
@@ -117,18 +88,6 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     # As a resumed run asks for them.
     assert (Order(found, 16, seed=1).batch(3) == order.batch(3)).all()
     assert (Order(found, 16, seed=2).batch(3) != order.batch(3)).any()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"objective": TSDAE()}, r"`views` pairs: tsdae .*simcse, .*iso"),
-        ({"views": "dropout", "relations": ("crops",)}, r"`relations`"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(base, changes, message):
-    with pytest.raises(UserError, match=message):
-        require_of_objective(replace(base, **changes))
 
 
 def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
@@ -148,7 +107,7 @@ def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
     assert (min(lengths), max(lengths)) == (4, 20)
 
 
-def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path):
+def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(on_documents, tmp_path):
     """Hard negatives may be shared: here all rows have one."""
     path = tmp_path / "faq.tsv"
     rows = [
@@ -158,7 +117,7 @@ def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path)
     path.write_text("\n".join(["q\ta\tn", *rows]))
     text = CorpusConfig(corpus=(str(path),), columns=("q", "a", "n"), near_duplicates=False)
     objective = SimCSE(supervision="triples")
-    config = replace(base, text=text, views="dropout", objective=objective)
+    config = replace(on_documents, text=text, views="dropout", objective=objective)
     corpus = load_corpus(text, tmp_path)
     order = Order(Examples.from_corpus(config, corpus), 16, seed=0)
     for number in range(order.per_epoch):
@@ -166,7 +125,7 @@ def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path)
         assert len(set(answers)) == 16
 
 
-def test_pairs_that_nearly_share_a_text_are_not_in_one_batch(base, tmp_path):
+def test_pairs_that_nearly_share_a_text_are_not_in_one_batch(on_documents, tmp_path):
     """Half of the questions ask nearly the same, each with an answer of its own."""
     long = "how do i get rid of the old log files that fill up the disk of the server in the cellar"
     path = tmp_path / "faq.tsv"
@@ -179,7 +138,7 @@ def test_pairs_that_nearly_share_a_text_are_not_in_one_batch(base, tmp_path):
             corpus=(str(path),), columns=("q", "a"), held_out=0, near_duplicates=near
         )
         corpus = load_corpus(text, tmp_path)
-        order = Order(Examples.from_corpus(replace(base, text=text), corpus), 8, seed=0)
+        order = Order(Examples.from_corpus(replace(on_documents, text=text), corpus), 8, seed=0)
         batches = [corpus.train_rows[order.batch(n)].tolist() for n in range(order.per_epoch)]
         counts = [sum(corpus[line].startswith("how") for line in batch) for batch in batches]
         assert (max(counts) == 1) == near

@@ -8,9 +8,7 @@ import pytest
 import torch
 from loops import CONFIG, make_loop
 
-from isospace.errors import UserError
-from isospace.objectives import DiffCSE, OffDropout, SimCSE, WhitenedCSE
-from isospace.training.requirements import require_of_objective
+from isospace.objectives import OffDropout, SimCSE, WhitenedCSE
 from isospace.training.step import backward, loss_terms, make_views
 
 TOKENS = 60
@@ -84,9 +82,3 @@ def test_a_part_has_so_many_tokens_and_texts_of_like_length(toy_model, tmp_path)
     assert all(lengths[rows].sum() <= TOKENS for rows in parts)
     assert torch.cat([lengths[rows] for rows in parts]).diff().min() >= 0
     assert [rows.tolist() for rows in batch.parts(1)] == [[row] for row in torch.cat(parts)]
-
-
-def test_an_objective_that_needs_the_batch_at_once_is_refused():
-    config = replace(CONFIG, objective=DiffCSE(), pass_tokens=100)
-    with pytest.raises(UserError, match=r"`pass_tokens` 100: diffcse .* needs a batch at once"):
-        require_of_objective(config)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +39,6 @@ BATCH = CONFIG.batch_size
 PHI = 0.98
 """Of the toy's clean vectors some are nearer to each other than that, and some are not."""
 
-takers = pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: objective_name(kind()))
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -72,16 +69,9 @@ def without_dropout(loop: Loop) -> Loop:
     return loop
 
 
-def terms_of(loop: Loop, micro: int = 0) -> dict[str, float]:
-    terms = loss_terms(loop.training, views_of(loop, micro))
+def terms_of(loop: Loop) -> dict[str, float]:
+    terms = loss_terms(loop.training, views_of(loop, 0))
     return {name: float(x.detach()) for name, x in terms.items()}
-
-
-def close(value: float, relative: float = 1e-9) -> Any:
-    return pytest.approx(value, rel=relative)
-
-
-# Of the same text twice
 
 
 ALIKE = [
@@ -114,21 +104,20 @@ def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch
     )
     expected = terms_of(own)
     assert sum(abs(x) for x in expected.values()) > 1e-3
-    assert terms_of(paired) == {name: close(x) for name, x in expected.items()}
+    assert terms_of(paired) == pytest.approx(expected, rel=1e-9)
     other = replace(paired.training.batches.examples, rows=np.stack([lines, np.roll(lines, 1)], 1))
     paired.training.batches.examples = other
-    assert terms_of(paired) != {name: close(x, 1e-6) for name, x in expected.items()}
-
-
-# Rows and gradients
+    assert terms_of(paired) != pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.usefixtures("in_float64")
-@takers
+@pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: objective_name(kind()))
 def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_path, kind):
-    whole = {DCLR: {"threshold": 1.0}, ArcCSE: {"triplet_margin": 1.0}}  # no row at rest
-    objective = replace(small(kind), **whole.get(kind, {}))
-    loop = loop_of(model, tmp_path, objective)
+    of_toy = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
+    no_row_at_rest = {DCLR: {"threshold": 1.0}, ArcCSE: {"triplet_margin": 1.0}}
+    passes = {NoiseStudy: {"passes": 2}}
+    settings = of_toy | no_row_at_rest.get(kind, {}) | passes.get(kind, {})
+    loop = loop_of(model, tmp_path, kind(**settings))
     batch = loop.training.batches.batch(0)
     passes = torch.cat(encode(loop.training, batch))
     assert len(passes) == BATCH * len(loop.training.plan.views)
@@ -146,11 +135,3 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
                 reached[view.text] += 1
     assert min(reached.values()) > 0
     assert reached[0] == reached[1]
-
-
-# Trainings
-
-
-def small(kind: type[Objective]) -> Objective:
-    of_toy = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
-    return kind(**{**of_toy, **({"passes": 2} if kind is NoiseStudy else {})})

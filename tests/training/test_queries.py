@@ -7,51 +7,31 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toy import sentences, short_run, write_documents
+from toy import sentences
 
-from isospace.config import CorpusConfig
-from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
-from isospace.objectives import RankCSE, SimCSE
+from isospace.objectives import RankCSE
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 from isospace.training.prepare import make_accelerator, prepare
 from isospace.training.queries import read_queries
 
 
-@pytest.fixture(scope="module")
-def config(toy_model, tmp_path_factory):
-    folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
-    text = CorpusConfig(corpus=(str(folder),), test_relation="title-passage")
-    base = short_run(toy_model, folder, folder.parent / "run")
-    return replace(base, text=text, views="pairs", objective=SimCSE())
-
-
-@pytest.fixture(scope="module")
-def corpus(config, tmp_path_factory):
-    return load_corpus(config.text, tmp_path_factory.mktemp("cache"))
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("a.txt", "where is the cat\nwho runs\ton the mat\n\nwhere is the cat\n"),
-        ("a.csv", "query,passage\nwhere is the cat,\nwho runs,on the mat\n"),
         ("d.csv", "passage,clicks,query\n,3,where is the cat\non the mat,4,who runs\n"),
         (
             "b.jsonl",
             '{"question": "where is the cat"}\n{"document": "on the mat", "query": "who runs"}',
         ),
-        (
-            "a.jsonl",
-            '{"query": "where is the cat"}\n{"query": "who runs", "passage": "on the mat"}\n',
-        ),
     ],
 )
-def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
+def test_files_of_all_kinds(on_documents, of_documents, tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    found = read_queries(tmp_path / name, config, corpus)
+    found = read_queries(tmp_path / name, on_documents, of_documents)
     assert found.pairs == (("who runs", "on the mat"),)
     assert found.alone == ("where is the cat",)
     assert found.summary == "1 pair of a query and its passage, 1 query without a passage"
@@ -61,43 +41,42 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
     ("name", "content", "message"),
     [
         ("a.txt", "\n\n", r"`queries` .*a\.\w+: "),
-        (
-            "a.jsonl",
-            '{"query": "who", "reply": "I"}\n',
-            "a.jsonl:1:",
-        ),
-        ("a.jsonl", '{"query": 3}\n', "a.jsonl:1:"),
+        ("a.jsonl", '{"query": "who", "reply": "I"}\n', "a.jsonl:1:"),
         ("a.csv", "who,where,when\n", "a.csv:1: 3"),
     ],
 )
-def test_bad_files_are_refused(config, corpus, tmp_path, name, content, message):
+def test_bad_files_are_refused(on_documents, of_documents, tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
-        read_queries(tmp_path / name, config, corpus)
+        read_queries(tmp_path / name, on_documents, of_documents)
 
 
-def test_what_repeats_a_held_out_text_is_left_out(config, corpus, tmp_path):
-    title, passage = corpus.pairs.test[0]
+def test_what_repeats_a_held_out_text_is_left_out(on_documents, of_documents, tmp_path):
+    title, passage = of_documents.pairs.test[0]
     own = tmp_path / "own.jsonl"
     other = " ".join(["a pair of mine that judges", *sentences(1)])
     own.write_text("".join(json.dumps([other, text]) + "\n" for text in sentences(2)))
-    rows = [("a", passage.upper()), (title, "b"), ("c", f"{corpus.held_out()[0]} too"), ("d", "e")]
+    rows = [
+        ("a", passage.upper()),
+        (title, "b"),
+        ("c", f"{of_documents.held_out()[0]} too"),
+        ("d", "e"),
+    ]
     rows += [(other, "f"), (other, "")]
     file = tmp_path / "queries.jsonl"
     file.write_text("\n".join(json.dumps({"query": q, "passage": p}) for q, p in rows))
-    found = read_queries(file, replace(config, pairs=own), corpus)
+    found = read_queries(file, replace(on_documents, pairs=own), of_documents)
     assert found.pairs == (("d", "e"),)
     assert found.alone == ()
     assert found.left_out == 5
-    assert found.summary.endswith("5 rows left out because of held-out text")
 
 
-def test_they_are_further_pairs(config, corpus, tmp_path):
+def test_they_are_further_pairs(on_documents, of_documents, tmp_path):
     file = tmp_path / "queries.jsonl"
     rows = [{"query": "who", "passage": "the cat"}, {"query": "where", "passage": "the cat"}]
     file.write_text("\n".join(map(json.dumps, [*rows, {"query": "when"}])))
-    without = Examples.from_corpus(config, corpus)
-    found = Examples.from_corpus(replace(config, queries=file), corpus)
+    without = Examples.from_corpus(on_documents, of_documents)
+    found = Examples.from_corpus(replace(on_documents, queries=file), of_documents)
     assert (found.rows[: len(without)] == without.rows).all()
     assert (found.origins[: len(without)] == without.origins).all()
     lines = list(found.texts)
@@ -113,22 +92,24 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     assert without.unanswered is None
     assert found.texts.digest != without.texts.digest
     assert found.summary.endswith("2 pairs of a query and its passage, 1 query without a passage")
-    done = found.answered(lambda queries: np.full(len(queries), corpus.train_rows[0]))
+    done = found.answered(lambda queries: np.full(len(queries), of_documents.train_rows[0]))
     assert done.unanswered is None
-    assert done.rows[-1, 1] == corpus.train_rows[0]
-    assert done.origins[-1, 2] == corpus.related.structure.documents[corpus.train_rows[0]]
+    assert done.rows[-1, 1] == of_documents.train_rows[0]
+    assert (
+        done.origins[-1, 2] == of_documents.related.structure.documents[of_documents.train_rows[0]]
+    )
 
 
-def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path):
+def test_a_query_alone_gets_the_teacher_s_best_passage(on_documents, of_documents, tmp_path):
     """With much weight on BM25 that is the passage whose words it has."""
-    rows = np.random.default_rng(0).choice(corpus.train_rows, 5, replace=False).tolist()
-    queries = [" ".join(corpus[row].split()[:9]) for row in rows]
+    rows = np.random.default_rng(0).choice(of_documents.train_rows, 5, replace=False).tolist()
+    queries = [" ".join(of_documents[row].split()[:9]) for row in rows]
     file = tmp_path / "queries.txt"
     file.write_text("\n".join(queries))
-    config = replace(config, objective=RankCSE(), teacher="base+bm25", queries=file)
+    config = replace(on_documents, objective=RankCSE(), teacher="base+bm25", queries=file)
     _, loop = prepare(config, make_accelerator(config), Silent())
     found = loop.training.batches.examples.rows[-5:, 1]
-    passages = [corpus[row] for row in corpus.train_rows]
-    by_words = corpus.train_rows[BM25(passages).scores(queries).argmax(1)]
+    passages = [of_documents[row] for row in of_documents.train_rows]
+    by_words = of_documents.train_rows[BM25(passages).scores(queries).argmax(1)]
     assert (found == by_words).sum() >= 4
-    assert set(found) <= set(corpus.train_rows.tolist())
+    assert set(found) <= set(of_documents.train_rows.tolist())

@@ -23,18 +23,11 @@ def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
     ("change", "words"),
     [
         (lambda text: text[:200], r"results\.json: cannot be read as the results of a run"),
-        (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
-        (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
         (
             lambda text: text.replace(f'"format": {RunResults.format}', '"format": 99'),
             "another version .* 99",
         ),
-        (
-            lambda text: text.replace(f'"format": {RunResults.format}', '"format": 8'),
-            "format 8, this",
-        ),
-        (lambda text: "[" * 100_000, "recursion"),
     ],
 )
 def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):
