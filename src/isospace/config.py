@@ -209,9 +209,7 @@ def _objective(value: Any) -> Objective:
     if not isinstance(value, Mapping):
         raise UserError(f"`objective` {value!r}: not an objective. Give one, such as SimCSE()")
     options = dict(value)
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")
+    name = str(options.pop("name", ""))
     if name not in OBJECTIVES:
         raise UserError(f"`objective` {no_such('objective', name, OBJECTIVES)}")
     return OBJECTIVES[name](**options)
@@ -347,13 +345,10 @@ class TrainConfig(ModelAndText):
         """
         try:
             values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"not the settings of a run: {error}") from error
-        if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
-            raise UserError("not the settings of a run: the keys text and objective are missing")
-        try:
+            if not {"text", "objective"} <= set(values):
+                raise ValueError("the keys text and objective are missing")
             return cls(**values)
-        except (UserError, TypeError) as error:  # TypeError: a key called self
+        except (ValueError, RecursionError, UserError, TypeError) as error:
             raise UserError(f"not the settings of a run: {error}") from error
 
 

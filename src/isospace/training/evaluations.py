@@ -74,9 +74,8 @@ def _noise(config: TrainConfig, encoder: Encoder) -> View:
 class Evaluations:
     """The evaluations of a training and the selected checkpoint, in the first process.
 
-    Args:
-        config: its `select` says how a checkpoint is selected.
-        base_competes: keep the base model if no evaluation is better.
+    `select` of the settings says how a checkpoint is selected. If `base_competes`, the base model
+    is kept if no evaluation is better.
 
     Attributes:
         measured: the evaluations in order, the base model first.

@@ -31,12 +31,10 @@ _RECENT = 20
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of an update.
+    """The outcome of an update; the first `step` is 1.
 
     Attributes:
-        step: number of the update; 1 for the first.
         sentences: sentences seen so far by all processes.
-        terms: name -> term of the loss.
         gradient_norm: norm of the gradient before clipping.
         seconds: wall-clock seconds of this update.
     """
@@ -55,11 +53,7 @@ class Step:
 
 
 class Loop:
-    """Iterator over the updates of a training.
-
-    Attributes:
-        step: number of updates done.
-    """
+    """Iterator over the updates of a training, of which `step` are done."""
 
     def __init__(self, training: Training, total_steps: int = 0) -> None:
         self.training, self.step, self.total_steps = training, 0, total_steps
@@ -127,19 +121,14 @@ class Loop:
         set_random_state(state)
         return float(np.median(seconds[1:]))
 
-    @property
-    def _frozen_names(self) -> tuple[str, ...]:
-        return tuple(f"{name}." for name in self.training.frozen.values())
-
     def _auxiliary_state(self) -> dict[str, Any]:
         """Return the state of head and auxiliaries, without the frozen parts."""
-        state, frozen = self.training.modules.state_dict(), self._frozen_names
+        frozen = tuple(f"{name}." for name in self.training.frozen.values())
+        state = self.training.modules.state_dict()
         return {name: x for name, x in state.items() if not name.startswith(frozen)}
 
     def _load_auxiliary(self, state: dict[str, Any]) -> None:
-        own, frozen = self.training.modules.state_dict(), self._frozen_names
-        kept = {name: x for name, x in own.items() if name.startswith(frozen)}
-        self.training.modules.load_state_dict({**kept, **state})
+        self.training.modules.load_state_dict(state, strict=False)  # without the frozen parts
 
     def state(self) -> dict[str, Any]:
         """Return the state of the run for a checkpoint, without the random states."""
@@ -170,7 +159,7 @@ def evaluation_steps(
 
     Args:
         total: number of updates.
-        evaluations: number of evaluations.
+        evaluations: number of evenly spaced ones.
         earliest: if given, add evaluations at half of the first one's update, at a quarter, and so
             on, but none before this update.
         last: the last update that was evaluated. An evaluation that would follow it after less than

@@ -38,13 +38,12 @@ SMALLEST_NEIGHBOUR_OVERLAP = 0.1
 
 @dataclass(frozen=True)
 class Choice:
-    """The checkpoint that is kept.
+    """The checkpoint that is kept, and the reason for people.
 
     Attributes:
         step: the optimiser step of the checkpoint; 0 is the base model.
         criterion: name of the measurement that selected it.
         collapsed: steps of collapsed evaluations, which the label-free rule sets aside.
-        reason: one sentence for people.
     """
 
     step: int
