@@ -109,16 +109,10 @@ Inputs = Annotated[
 """Files to read, on the command line words without an option's name."""
 
 
-_NO_DOCUMENTS = "Rows of `columns` are neither cut nor documents; `column` names single texts"
-_NOT_WITH_COLUMNS = {
-    "column": "`column` names the one text of a row, `columns` texts that belong together",
-    "title_column": "With a title a row is a document, and its text is in `column`",
-    "document_column": "With `document_column` rows are parts of documents, with text in `column`",
-    "layout": "`layout` is for txt files, which have no columns",
-    "test_relation": _NO_DOCUMENTS,
-    "passage_words": _NO_DOCUMENTS,
-}
-"""Setting -> reason why it contradicts `columns`."""
+_NOT_WITH_COLUMNS = (
+    "column", "title_column", "document_column", "layout", "test_relation", "passage_words",
+)  # fmt: skip
+"""Settings that contradict `columns`: they are for documents and single texts."""
 
 
 @settings
@@ -182,10 +176,13 @@ class CorpusConfig:
             )
         if len(set(self.columns)) < len(self.columns):
             raise UserError(f"{named}: one column is named twice. Name each column once")
-        for name, why in _NOT_WITH_COLUMNS.items() if self.columns else ():
+        for name in _NOT_WITH_COLUMNS if self.columns else ():
             value = getattr(self, name)
             if value not in (None, getattr(type(self), name)):
-                raise UserError(f"`{name}` {value} {named}: give one of the two. {why}")
+                raise UserError(
+                    f"`{name}` {value} {named}: give one of the two. Rows of `columns` are texts "
+                    f"that belong together; `{name}` is for documents and single texts"
+                )
         if not self.columns:
             refuse_idle(self, "`columns` ANCHOR POSITIVE", "label_column")
 
@@ -213,15 +210,6 @@ def _objective(value: Any) -> Objective:
     if name not in OBJECTIVES:
         raise UserError(f"`objective` {no_such('objective', name, OBJECTIVES)}")
     return OBJECTIVES[name](**options)
-
-
-def _objective_to_dict(objective: Objective) -> dict[str, Any]:
-    return {"name": objective_name(objective), **objective.to_json()}
-
-
-def default_objective() -> SimCSE:
-    """Return the objective that adapts sentence encoders best, by the docstrings' dev pairs."""
-    return SimCSE(head="none", temperature=0.15)
 
 
 @settings
@@ -263,8 +251,9 @@ class TrainConfig(ModelAndText):
         Objective,
         tyro.conf.Suppress,
         PlainValidator(_objective),
-        PlainSerializer(_objective_to_dict),
-    ] = field(default_factory=default_objective)
+        PlainSerializer(lambda chosen: {"name": objective_name(chosen), **chosen.to_json()}),
+        # It adapts sentence encoders best, by the docstrings' dev pairs.
+    ] = field(default_factory=lambda: SimCSE(head="none", temperature=0.15))
     dropout: DropoutRate | None = None
     """Dropout rate of the encoder in training. Default: the encoder's own."""
     lora: PositiveInt | None = None

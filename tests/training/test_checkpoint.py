@@ -64,11 +64,9 @@ def test_an_evaluation_leaves_every_stream_where_it_was():
 
 def test_unreadable_checkpoints_and_other_formats_are_named(tmp_path):
     path = tmp_path / "last.pt"
-    for content in (None, b"not a checkpoint"):
-        if content is not None:
-            path.write_bytes(content)
-        with pytest.raises(UserError, match=r"last\.pt"):
-            checkpoint.load(path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(UserError, match=r"last\.pt"):
+        checkpoint.load(path)
     torch.save({"format": 0}, path)
     with pytest.raises(UserError, match="another version"):
         checkpoint.load(path)

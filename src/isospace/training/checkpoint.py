@@ -88,10 +88,6 @@ def load(path: Path) -> dict[str, Any]:
     """Read a checkpoint to the CPU, without running any code in it."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise UserError(
-            f"{path}: no checkpoint, as the run stopped before its first one. Start a new run"
-        ) from None
     except Exception as error:
         raise UserError(
             f"{path}: the checkpoint cannot be read ({type(error).__name__}). The file is damaged"

@@ -154,8 +154,10 @@ class Examples:
                 "the columns of pairs (`columns` ANCHOR POSITIVE)"
             )
         if config.views == "both":
-            of_columns = bool(config.text.columns)
-            found = found._with_singles(np.unique(found.rows) if of_columns else corpus.train_rows)
+            # Each text is also paired with itself.
+            alone = np.unique(found.rows) if config.text.columns else corpus.train_rows
+            summary = number_of(len(alone), "single texts")
+            found = found._and(np.stack([alone, alone], 1), summary, first=True)
         if config.queries is not None:
             found = found._with_queries(read_queries(config.queries, config, corpus))
         return found
@@ -182,10 +184,6 @@ class Examples:
                 read = np.where(self.cropped, _mean_crop(lengths, longest), read)
             total += float(read.mean())
         return total
-
-    def _with_singles(self, lines: Rows) -> Examples:
-        """Return these examples and, for each line, its text paired with itself."""
-        return self._and(np.stack([lines, lines], 1), number_of(len(lines), "single texts"), True)
 
     def _with_queries(self, queries: Queries) -> Examples:
         added = tuple(dict.fromkeys([*chain.from_iterable(queries.pairs), *queries.alone]))

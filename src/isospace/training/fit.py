@@ -28,7 +28,7 @@ from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.evaluations import Evaluations, run_evaluation
 from isospace.training.lifecycle import working_in
-from isospace.training.loop import Budget, Loop, Paces, Step, evaluation_steps
+from isospace.training.loop import Budget, Paces, Step, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare
 from isospace.training.requirements import require_settings
 from isospace.training.results import TrainingFacts
@@ -182,11 +182,21 @@ class Fit:
             if self.config.budget[1] == "minutes":
                 planned = planned or (lambda: self._budget.updates_by_now(self.paces))
         if self.loop.total_steps:
-            for label, text in _plan_lines(self.loop, self.run.folder):
-                self.progress.line(label, text)
+            self.progress.line("train", self._plan)
         with self._stop.delayed():
             while self.loop.step < self.loop.total_steps:
                 self._train(planned)
+
+    @property
+    def _plan(self) -> str:
+        """The length of the training and its place, as text."""
+        loop, config = self.loop, self.config
+        unit = "sentences" if config.views == "dropout" else "pairs"
+        return (
+            f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of "
+            f"{loop.sentences_per_step} {unit}, passes {len(self.training.plan.views)}, from step "
+            f"{loop.step}, into {self.run.folder}"
+        )
 
     def _train(self, planned: Callable[[], int] | None) -> None:
         """Do the remaining updates; return early if their number changes."""
@@ -336,25 +346,6 @@ class Fit:
         """Write the weights if the newest evaluation is the one to keep."""
         if self.main and self.choice.step == self.loop.step:
             checkpoint.save_weights(self.run.kept_weights, self.training.shipped.model)
-
-
-def _plan_lines(loop: Loop, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the label and text of each line that announces a training."""
-    config, plan, size = loop.training.config, loop.training.plan, loop.training.config.batch_size
-    if config.accumulate > 1:
-        yield (
-            "note",
-            f"an update accumulates {config.accumulate} batches of {size}: each anchor meets the "
-            f"{size - 1} other sentences of its own batch only, and batch statistics (whitening, "
-            f"decorrelation) are over {size} sentences",
-        )
-    unit = "sentences" if config.views == "dropout" else "pairs"
-    yield (
-        "train",
-        f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of "
-        f"{loop.sentences_per_step} {unit}, passes {len(plan.views)}, from step {loop.step}, into "
-        f"{folder}",
-    )
 
 
 def _progress_note(step: Step, speed: float) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from accelerate import Accelerator
@@ -11,14 +12,14 @@ from accelerate import Accelerator
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.examples import evenly
-from isospace.corpus.lines import Tokens, tokenise
+from isospace.corpus.lines import tokenise
 from isospace.corpus.overview import Coverage, coverage, describe_pairs, sample
 from isospace.corpus.sources import listed
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
-from isospace.encoders.prompts import Side, side_of
+from isospace.encoders.prompts import side_of
 from isospace.encoders.saving import require_classic, require_read_alike
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError
@@ -112,13 +113,23 @@ def prepare(
     if note := _length_note(config, found):
         progress.line("length", note)
     sides = [side_of(text, plan.texts) for text in range(plan.texts)]
+    whole = config.objective.tokens_needed > 0
+    # With crops, texts are only cut to the encoder's limit; `Batches` cuts them after cropping.
+    longest = config.max_length if examples.cropped is None else None
     tokens = {}
     for side in dict.fromkeys(sides):
         with (
             accelerator.main_process_first(),
             progress.bar("tokenise", len(corpus)) as advance,
         ):
-            tokens[side] = _tokenise(config, corpus, examples, encoder, side, advance)
+            tokens[side] = tokenise(
+                examples.texts,
+                examples.texts.digest,
+                partial(encoder.tokens.ids, max_length=longest, whole=whole, side=side),
+                encoder.tokens.fingerprint(longest, whole, side),
+                cache_folder(),
+                progress=advance,
+            )
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
         lists, examples = _with_lists(config, data, examples, encoder, progress)
@@ -141,30 +152,6 @@ def _with_lists(
         config, data.corpus, examples, encoder, select_weight, cache_folder(), progress
     )
     return lists, examples if examples.unanswered is None else examples.answered(lists.best)
-
-
-def _tokenise(
-    config: TrainConfig,
-    corpus: Corpus,
-    examples: Examples,
-    encoder: Encoder,
-    side: Side | None,
-    advance: Callable[[int], None],
-) -> Tokens:
-    """Tokenise the texts of the examples with the prompt of one side.
-
-    With crops, texts are only cut to the encoder's limit; `Batches` cuts them after cropping.
-    """
-    whole = config.objective.tokens_needed > 0
-    longest = config.max_length if examples.cropped is None else None
-    return tokenise(
-        examples.texts,
-        examples.texts.digest,
-        lambda texts: encoder.tokens.ids(texts, longest, whole, side),
-        encoder.tokens.fingerprint(longest, whole, side),
-        cache_folder(),
-        progress=advance,
-    )
 
 
 def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
@@ -258,17 +245,13 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
     _require_a_batch(config, corpus)
     held_out = validation_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
-        advice = "longer sentences"
-        if config.text.held_out < len(corpus) / 10:
-            advice += ", or a larger `held_out`"
-        if config.text.group is not None:
-            advice += f", or a `group` with fewer rows to a value than {config.text.group}"
         raise TooLittle(
             f"`corpus` {' '.join(config.text.corpus)}: too little text to select a checkpoint. It "
             f"gives {number_of(len(held_out.sentences), 'held-out sentences')} and "
             f"{number_of(len(held_out.pairs), 'pairs')} made of them (halves of sentences of 8 "
-            "words or more); 2 of each are needed. At most one text in ten is held out: give "
-            f"more text, {advice}"
+            "words or more); 2 of each are needed. At most one text in ten is held out, in whole "
+            "groups. Give more text or longer sentences, a larger `held_out`, or a `group` with "
+            "fewer rows"
         )
     return held_out
 

@@ -193,13 +193,7 @@ class Run:
         if not self.sample_path.is_file():
             return None
         arrays = read_arrays(self.sample_path)
-        try:
-            sentences = json.loads(arrays["sentences"].tobytes())
-        except ValueError as error:
-            raise UserError(
-                f"{self.sample_path}: its sentences are not JSON. The file is damaged, or another "
-                "version of isospace wrote it"
-            ) from error
+        sentences = json.loads(arrays["sentences"].tobytes())
         before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
         return Sample(tuple(sentences), before, after)
 
