@@ -87,17 +87,11 @@ def test_a_finished_run_keeps_its_results(config, finished_run, moment):
     assert_same_run(run, finished_run)
 
 
-@pytest.mark.parametrize(
-    ("moment", "text"), [("cell", "2 of 2"), long("evaluation", ""), long("took", "")]
-)
-def test_a_comparison_begins_no_other_run(base, tmp_path, moment, text):
+def test_a_comparison_begins_no_other_run(base, tmp_path):
     settings = {name: candidate(name, base) for name in ("simcse", "dcl")}
-    progress = PressesCtrlC(moment, text)
     with pytest.raises(Interrupted, match="Continue with the same command"):
-        compare(settings, 1, tmp_path / "c", progress=progress)
+        compare(settings, 1, tmp_path / "c", progress=PressesCtrlC("cell", "2 of 2"))
     assert not (tmp_path / "c" / "dcl").exists()
-    assert not any(line.startswith("cell 2") for line in progress.lines) or text == "2 of 2"
     progress = PressesCtrlC("never")
     assert compare(settings, 1, tmp_path / "c", progress=progress) is not None
-    begun = [line for line in progress.lines if line.startswith("cell")]
-    assert len(begun) == (1 if text == "2 of 2" or moment == "took" else 2)
+    assert len([line for line in progress.lines if line.startswith("cell")]) == 1

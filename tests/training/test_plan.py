@@ -10,7 +10,6 @@ from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.objectives import (
     CT,
-    DCLR,
     PCL,
     TSDAE,
     ArcCSE,
@@ -46,7 +45,6 @@ def over_pairs() -> dict[Objective, tuple[View, ...]]:
         ESimCSE(clean_negatives=True): (
             FIRST, View(text=1, edit=repeated), View(0.0, 1, by="momentum"), View(0.0, 1),
         ),
-        DCLR(variant="released"): (FIRST, SECOND, *[View(text=1, by="frozen")] * 2),
         ConSERT(): (View(0.0, perturb=cut), View(0.0, 1, perturb=shuffled)),
         CTInBatch(): (FIRST, View(text=1, by="second")),
         PromptBERT(): (
@@ -59,7 +57,6 @@ def over_pairs() -> dict[Objective, tuple[View, ...]]:
             for by in ("encoder", "peer")
             for text, edit in ((0, None), (1, None), *((1, edit) for edit in edits))
         ),
-        DiffCSE(): (FIRST, SECOND),
         NoiseStudy(passes=2): (FIRST, SECOND, FIRST, FIRST, SECOND, SECOND),
     }  # fmt: skip
 
