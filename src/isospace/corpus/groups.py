@@ -181,8 +181,6 @@ def name_hash(name: str) -> int:
 
 
 DEV_PAIRS, TEST_PAIRS = 1000, 2000
-
-
 Pair = tuple[str, str]
 
 

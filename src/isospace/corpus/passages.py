@@ -104,13 +104,9 @@ def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
 
 FEW = 0.02
 """Least share of the texts for a language to be reported; rarer ones may be detection errors."""
-
-
 _LONG = 5_000
 """Longest paragraph, in characters, that sentencex gets whole. The time of sentencex grows with the
 square of the number of consecutive sentences without a blank."""
-
-
 _STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
 
 

@@ -22,6 +22,7 @@ MOORING = [
 ]
 QUAY, BOW = "A place where boats are tied.", "The front of a boat, which meets the waves."
 SEA = "The sea gives, and the sea takes."
+FORMULA = "How far a rope of length"
 MARKETS = (
     "The crews sell what they have caught to whoever comes, and keep the rest for themselves. Fish "
     "that nobody buys is smoked, salted or thrown to the gulls—which know the hour."
@@ -29,35 +30,20 @@ MARKETS = (
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "mooring", "rings"),
+    ("name", "level", "rings"),
     [
         # What is a term is no part of GitHub's Markdown, nor of Word's styles.
-        (
-            "pandoc.md",
-            1,
-            MOORING,
-            [f"Quay {QUAY}", f"Bow {BOW}", SEA, "How far a rope of length $l$ reaches:"],
-        ),
-        (
-            "pandoc.rst",
-            2,
-            MOORING,
-            [f"Quay: {QUAY}", f"Bow: {BOW}", SEA, "How far a rope of length l reaches:"],
-        ),
-        (
-            "pandoc.docx",
-            1,
-            MOORING,
-            ["Quay", QUAY, "Bow", BOW, SEA, "How far a rope of length reaches:"],
-        ),
+        ("pandoc.md", 1, [f"Quay {QUAY}", f"Bow {BOW}", SEA, f"{FORMULA} $l$ reaches:"]),
+        ("pandoc.rst", 2, [f"Quay: {QUAY}", f"Bow: {BOW}", SEA, f"{FORMULA} l reaches:"]),
+        ("pandoc.docx", 1, ["Quay", QUAY, "Bow", BOW, SEA, f"{FORMULA} reaches:"]),
     ],
 )
-def test_what_pandoc_writes(name, level, mooring, rings):
+def test_what_pandoc_writes(name, level, rings):
     document = read_document((FILES / name).read_bytes(), format_of(name), name)
     assert document.title == "Small boats"
     assert [(one.heading, one.level, list(one.paragraphs)) for one in document.sections] == [
         ("", 0, [HARBOUR]),
-        ("Mooring", level, mooring),
+        ("Mooring", level, MOORING),
         ("Rings", level + 1, rings),
         ("Markets", level, [MARKETS]),
     ]

@@ -20,28 +20,23 @@ MANDOC = "mandoc"
 _SECTIONS = {
     "name": """NAME BEZEICHNUNG NOM NOMBRE NOME NAZWA NAAM NAMN NAVN JMÉNO NIMI AD İSİM НАЗВАНИЕ ИМЯ
         НАЗВА 名前 名称 名稱 이름""",
-    "synopsis": """SYNOPSIS SYNTAX ÜBERSICHT SYNOPSE SINOPSIS SINOPSE SINOSSI SINTASSI SKŁADNIA
+    "synopses": """SYNOPSIS SYNTAX ÜBERSICHT SYNOPSE SINOPSIS SINOPSE SINOSSI SINTASSI SKŁADNIA
         OVERZICHT SAMENVATTING SYNOPS ÖZET POUŽITÍ SYNTAXE YLEISKATSAUS СИНТАКСИС КОРОТКИЙ_ОПИС
         КОРОТКИЙ_ОГЛЯД ОБЗОР 書式 大纲 概述 总览 개요 요약 SYNOPSIS_AND_USAGE""",
-    "see also": """SEE_ALSO SIEHE_AUCH VOIR_AUSSI VÉASE_TAMBIÉN VEJA_TAMBÉM VEDERE_ANCHE
+    "lists of references": """SEE_ALSO SIEHE_AUCH VOIR_AUSSI VÉASE_TAMBIÉN VEJA_TAMBÉM VEDERE_ANCHE
         ZOBACZ_TAKŻE ZIE_OOK SE_ÄVEN SE_OGSÅ VIZ_TAKÉ KATSO_MYÖS AYRICA_BAKINIZ СМОТРИТЕ_ТАКЖЕ
         СМ._ТАКЖЕ ДИВ._ТАКОЖ 関連項目 参见 추가_참조""",
-    "authors": """AUTHOR AUTHORS AUTOR AUTOREN AUTEUR AUTEURS AUTORE AUTORI FORFATTER TEKIJÄ YAZAR
-        АВТОР АВТОРЫ 著者 作者 저자 TRADUCTION ÜBERSETZUNG TŁUMACZENIE ПЕРЕВОД 翻訳 ÖVERSÄTTNING
-        REPORTING_BUGS BUG_REPORTS CONTRIBUTORS FEHLER_MELDEN FEHLERBERICHTE
-        KONTAKT_UND_FEHLERBERICHTE バグ報告 ИНФОРМАЦИЯ_ОБ_ОШИБКАХ COLOPHON この文書について""",
-    "licences": "COPYRIGHT LICENSE LICENCE COPYING COPYRIGHT_AND_LICENSE 著作権 АВТОРСКИЕ_ПРАВА",
+    "authors and bug reports": """AUTHOR AUTHORS AUTOR AUTOREN AUTEUR AUTEURS AUTORE AUTORI
+        FORFATTER TEKIJÄ YAZAR АВТОР АВТОРЫ 著者 作者 저자 TRADUCTION ÜBERSETZUNG TŁUMACZENIE
+        ПЕРЕВОД 翻訳 ÖVERSÄTTNING REPORTING_BUGS BUG_REPORTS CONTRIBUTORS FEHLER_MELDEN
+        FEHLERBERICHTE KONTAKT_UND_FEHLERBERICHTE バグ報告 ИНФОРМАЦИЯ_ОБ_ОШИБКАХ COLOPHON
+        この文書について""",
+    LICENCES: "COPYRIGHT LICENSE LICENCE COPYING COPYRIGHT_AND_LICENSE 著作権 АВТОРСКИЕ_ПРАВА",
 }
+"""Kind of a section, the name of its count -> headings in several languages, with _ for blanks."""
 _KIND = {
     name.replace("_", " "): kind for kind, names in _SECTIONS.items() for name in names.split()
 }
-_LEFT_OUT = {
-    "synopsis": "synopses",
-    "see also": "lists of references",
-    "authors": "authors and bug reports",
-    "licences": LICENCES,
-}
-"""Kind of a section that is not prose -> name of its count."""
 _CODING = re.compile(r"-\*-.*\bcoding:\s*([\w-]+)")
 _IS_PAGE = re.compile(r"^[.'][ \t]*(?:TH|SH|Sh|Dd)\b", re.MULTILINE)
 _TITLE = re.compile(r'<td class="head-ltitle">(.*?)</td>')
@@ -61,7 +56,7 @@ def section_kind(heading: str) -> str | None:
     """Return the kind of a man page's section, or `None`; headings may be translated.
 
     >>> section_kind("Siehe auch"), section_kind("FEHLERBERICHTE"), section_kind("FEHLER")
-    ('see also', 'authors', None)
+    ('lists of references', 'authors and bug reports', None)
     """
     return _KIND.get(heading.upper().strip(" :"))
 
@@ -89,7 +84,7 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
         if kind is None:
             draft.sections.append((heading, level, paragraphs))
         elif kind != "name":
-            draft.leave_out(_LEFT_OUT[kind], int(level <= 1))
+            draft.leave_out(kind, int(level <= 1))
         elif paragraphs and draft.title == page:
             draft.title = _DASH.sub(" - ", paragraphs[0], count=1).removesuffix(" - ")
             draft.sections.append(("", 0, paragraphs[1:]))

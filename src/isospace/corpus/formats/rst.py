@@ -55,7 +55,6 @@ _OBJECT = re.compile(
     r"decorator|decoratormethod|describe|opcode|cmdoption|c?macro|type|member|var|struct|enum|"
     r"enumerator|coroutinefunction|coroutinemethod|abstractmethod|pdbcommand|2to3fixer)"
 )
-_VERSION = re.compile(r"\S+(?:\s+(.*))?", re.DOTALL)
 _ANY_OPTIONS = defaultdict(lambda: str, any=str)  # an empty mapping would allow none
 _LOCK = Lock()  # docutils shares directives and roles across the process
 
@@ -147,8 +146,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
                 draft.leave_out(NAVIGATION)
                 return []
             if name in ("versionadded", "versionchanged", "deprecated", "versionremoved"):
-                match = _VERSION.fullmatch(argument)
-                argument = (match and match[1]) or ""
+                argument = "".join(argument.split(maxsplit=1)[1:])
             elif name == "only":
                 argument = ""  # the argument names builders
             elif _OBJECT.fullmatch(name):
