@@ -88,7 +88,7 @@ def test_queries_feed_adapt(config, folder):
         "broken": 0,
         "empty": 0,
     }
-    assert results.written == 30 == sum(results.kept.values()) + results.not_found
+    assert results.written == 30 == sum((*results.kept.values(), *results.dropped.values()))
     assert len(results.kept) == 6
     assert min(results.kept.values()) > 0
     assert results.prompt_tokens == 1000
@@ -184,7 +184,7 @@ def test_queries_are_filtered(config, tmp_path):
 
     with chatting(script) as server:
         results = ask(replace(config, llm=server.address, parallel=1, like=like), Silent())
-    assert (results.copies, results.near_duplicates, results.not_found) == (1, 1, 1)
+    assert list(results.dropped.values()) == [1, 1, 1]
     assert sum(results.kept.values()) == 7
     assert not any("quagga" in row["query"] for row in rows(config))
 

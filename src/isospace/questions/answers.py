@@ -21,8 +21,6 @@ Fate = Literal["answered", "refused", "broken", "empty"]
 """Outcome of a request. Refused: prose, or a blocked answer, instead of queries. Broken: JSON that
 cannot be read or has other keys. Empty: no text or {}."""
 
-_END_OF_THOUGHT = "</think>"
-
 
 class Archive:
     """A file of answers, keyed by a hash of server, model and request; threads may share it.
@@ -60,13 +58,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Reply:
-    """The queries of one request.
-
-    Attributes:
-        queries: type -> query.
-        prompt_tokens: tokens that the server read, as it counts.
-        answer_tokens: tokens that the server wrote.
-    """
+    """The queries of one request, by type, and the tokens that the server counts."""
 
     fate: Fate
     queries: dict[str, str] = field(default_factory=dict)
@@ -113,18 +105,14 @@ class Asker:
         key = self._key(text)
         answer = self._archive.get(key)
         if answer is None:
-            answer = self._request(text)
+            try:
+                answer = self._endpoint.complete([{"role": "user", "content": text}])
+                self._answered = True
+            except EndpointError as error:
+                if error.status not in (400, 422) or not self._answered:
+                    raise
+                answer = Answer("", 0, 0, refused=True)
             self._archive.put(key, answer)
-        return answer
-
-    def _request(self, text: str) -> Answer:
-        try:
-            answer = self._endpoint.complete([{"role": "user", "content": text}])
-        except EndpointError as error:
-            if error.status not in (400, 422) or not self._answered:
-                raise
-            return Answer("", 0, 0, refused=True)
-        self._answered = True
         return answer
 
 
@@ -139,7 +127,7 @@ def read_answer(text: str, types: Sequence[str]) -> tuple[Fate, dict[str, str] |
     >>> read_answer("{}", ["how-to"]), read_answer("I cannot help with that.", ["how-to"])
     (('empty', {}), ('refused', None))
     """
-    text = text.rpartition(_END_OF_THOUGHT)[2].strip()
+    text = text.rpartition("</think>")[2].strip()
     if not text:
         return "empty", None
     start = text.find("{")

@@ -21,15 +21,12 @@ from isospace.evaluation.vector_cache import cached
 from isospace.questions.answers import Archive, Asker, Fate, Reply
 from isospace.questions.ask_config import AskConfig
 from isospace.questions.passages import (
-    DEPTH,
-    MAX_SHARED,
-    Filtered,
     Generated,
     Passages,
     filter_queries,
     spread,
 )
-from isospace.questions.prompts import ROUNDS, TYPES, TYPES_AT_ONCE, Prompts
+from isospace.questions.prompts import ROUNDS, TYPES, TYPES_AT_ONCE, Prompts, types_of
 from isospace.statistics.counts import number_of
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
@@ -54,9 +51,7 @@ class AskResults:
         model: the base model of the filters.
         requests: outcome -> number of requests; see `answers.Fate`.
         written: number of queries that the language model wrote.
-        near_duplicates: number of queries dropped as repetitions.
-        copies: number of queries dropped as copies of their passage.
-        not_found: number of queries dropped because they do not find their passage.
+        dropped: filter -> number of queries that it dropped.
         kept: type -> number of queries in the file.
         prompt_tokens: tokens that the server read, as it counts; 0 if it does not count.
         answer_tokens: tokens that the server wrote, as it counts.
@@ -68,13 +63,11 @@ class AskResults:
     seed: int
     requests: Mapping[str, int]
     written: int
-    near_duplicates: int
-    copies: int
-    not_found: int
+    dropped: Mapping[str, int]
     kept: Mapping[str, int]
     prompt_tokens: int
     answer_tokens: int
-    format: int = 2
+    format: int = 3
 
     @property
     def lines(self) -> dict[str, str]:
@@ -82,12 +75,7 @@ class AskResults:
         fates = [f"{count:,} {fate}" for fate, count in self.requests.items() if count]
         asked = f"{number_of(sum(self.requests.values()), 'requests')}: {', '.join(fates)}"
         kept = sum(self.kept.values())
-        dropped = [
-            (self.near_duplicates, "near duplicates"),
-            (self.copies, f"copies (over {100 * MAX_SHARED:g} % shared words)"),
-            (self.not_found, f"not among the first {DEPTH} for their query"),
-        ]
-        reasons = ", ".join(f"{count:,} {what}" for count, what in dropped)
+        reasons = ", ".join(f"{count:,} {what}" for what, count in self.dropped.items())
         types = ", ".join(f"{count:,} {name}" for name, count in self.kept.items())
         return {
             "asked": asked,
@@ -98,7 +86,7 @@ class AskResults:
 
 
 class _Request(NamedTuple):
-    """A request: its number, the position of its passage, and the types of its queries."""
+    """A request; `place` is the position of its passage."""
 
     number: int
     place: int
@@ -143,7 +131,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         encoder = load_encoder(config.model)
         encoder.expect([("document", passages.texts)], progress)
         encode = remembering(cached(encoder, cache_folder(), progress=progress))
-        requests = _plan(passages, prompts, config)
+        requests = _plan(passages, config)
         asker = Asker(endpoint, archive, prompts)
         _announce(requests, passages, prompts, asker, config, address, progress)
         replies = _replies(requests, passages, asker, config.parallel, progress)
@@ -153,21 +141,34 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         for name, query in reply.queries.items()
     ]
     progress.line("filter", number_of(len(written), "queries"))
-    filtered = filter_queries(written, examples, passages.texts, encode)
-    results = _results(config, replies, written, filtered)
+    kept, dropped = filter_queries(written, examples, passages.texts, encode)
+    fates = Counter(reply.fate for reply in replies)
+    types = Counter(one.type for one in kept)
+    results = AskResults(
+        corpus=config.text.corpus,
+        llm=config.llm,
+        model=config.model,
+        seed=config.seed,
+        requests={fate: fates[fate] for fate in get_args(Fate)},
+        written=len(written),
+        dropped=dropped,
+        kept={name: types[name] for name in TYPES},
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        answer_tokens=sum(reply.answer_tokens for reply in replies),
+    )
     typed_json.write(config.counts_file, results)
-    write_text(config.output, "".join(_row(one, address) for one in filtered.kept))
+    write_text(config.output, "".join(_row(one, address) for one in kept))
     return results
 
 
-def _plan(passages: Passages, prompts: Prompts, config: AskConfig) -> list[_Request]:
+def _plan(passages: Passages, config: AskConfig) -> list[_Request]:
     """Return the requests: each passage once, and again with other types if more are needed."""
     wanted, trained = math.ceil(config.count / TYPES_AT_ONCE), passages.trained
     chosen = spread(passages.documents[trained], wanted, config.seed)
     plan = []
     for number in range(min(wanted, len(chosen) * ROUNDS)):
         turn, place = divmod(number, len(chosen))
-        types = prompts.types_of(place + turn)[: config.count - number * TYPES_AT_ONCE]
+        types = types_of(place + turn)[: config.count - number * TYPES_AT_ONCE]
         plan.append(_Request(number, int(trained[chosen[place]]), types))
     return plan
 
@@ -221,27 +222,6 @@ def _replies(
             threads.shutdown(cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-def _results(
-    config: AskConfig, replies: Sequence[Reply], written: Sequence[Generated], filtered: Filtered
-) -> AskResults:
-    fates = Counter(reply.fate for reply in replies)
-    types = Counter(one.type for one in filtered.kept)
-    return AskResults(
-        corpus=config.text.corpus,
-        llm=config.llm,
-        model=config.model,
-        seed=config.seed,
-        requests={fate: fates[fate] for fate in get_args(Fate)},
-        written=len(written),
-        near_duplicates=filtered.near_duplicates,
-        copies=filtered.copies,
-        not_found=filtered.not_found,
-        kept={name: types[name] for name in TYPES},
-        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
-        answer_tokens=sum(reply.answer_tokens for reply in replies),
-    )
 
 
 def _row(one: Generated, address: Address) -> str:

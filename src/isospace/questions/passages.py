@@ -104,29 +104,12 @@ def shared_words(query: str, passage: str) -> float:
     return len(words.intersection(bm25_terms(passage))) / len(words)
 
 
-@dataclass(frozen=True)
-class Filtered:
-    """The outcome of the filters.
-
-    Attributes:
-        kept: queries to train on.
-        near_duplicates: number of queries that repeat an earlier query or an example.
-        copies: number of queries that share too many words with their passage.
-        not_found: number of queries that rank their passage below `DEPTH`.
-    """
-
-    kept: list[Generated]
-    near_duplicates: int
-    copies: int
-    not_found: int
-
-
 def filter_queries(
     written: Sequence[Generated],
     examples: Sequence[str],
     passages: Sequence[str],
     encode: Encode,
-) -> Filtered:
+) -> tuple[list[Generated], dict[str, int]]:
     """Drop repetitions, then copies, then queries that do not find their passage.
 
     Args:
@@ -134,18 +117,20 @@ def filter_queries(
         examples: queries of real users, which the language model may have repeated.
         passages: all passages of the corpus, which are ranked for each query.
         encode: the base model, for hybrid search with BM25.
+
+    Returns:
+        The queries that are kept, and the number that each filter dropped.
     """
     texts = [*examples, *(one.query for one in written)]
     repeats = near_duplicates(texts, np.arange(len(texts)), len(examples))[len(examples) :]
     distinct = [one for one, earlier in zip(written, repeats.tolist(), strict=True) if earlier < 0]
     own_words = [one for one in distinct if shared_words(one.query, one.passage) <= MAX_SHARED]
     kept = _finding(own_words, passages, encode)
-    return Filtered(
-        kept,
-        len(written) - len(distinct),
-        len(distinct) - len(own_words),
-        len(own_words) - len(kept),
-    )
+    return kept, {
+        "near duplicates": len(written) - len(distinct),
+        "copies": len(distinct) - len(own_words),
+        "not found": len(own_words) - len(kept),
+    }
 
 
 def _finding(

@@ -56,24 +56,21 @@ _INTRODUCTION = "Write in the manner of these queries of real users, on other su
 _AGAIN = "Answer with the JSON object alone, without any other text."
 
 
+def types_of(number: int) -> tuple[str, ...]:
+    """Return the types of a request, by its number from 0.
+
+    >>> types_of(0)
+    ('how-to-long', 'keywords-long', 'question-long')
+    """
+    return tuple(TYPES)[number % ROUNDS :: ROUNDS]
+
+
 @dataclass(frozen=True)
 class Prompts:
-    """The parts of a request that differ between commands.
-
-    Attributes:
-        examples: queries of real users; empty if the user gave none.
-    """
+    """The text of requests, with some of the `examples` of real queries, if there are any."""
 
     examples: tuple[str, ...]
     seed: int
-
-    def types_of(self, number: int) -> tuple[str, ...]:
-        """Return the types of a request, by its number from 0.
-
-        >>> Prompts((), 0).types_of(0)
-        ('how-to-long', 'keywords-long', 'question-long')
-        """
-        return tuple(TYPES)[number % ROUNDS :: ROUNDS]
 
     def text(self, number: int, types: Sequence[str], passage: str, again: bool = False) -> str:
         """Return the text of a request.
