@@ -309,7 +309,7 @@ class _Study:
         assert found is not None
         encoders = CandidateEncoders.load(run.config, self.data.corpus)
         if any("fine-tuned" in one.name for one in found.candidates):
-            encoders = encoders.with_trained(encoders.read_trained(run.kept_weights))
+            encoders = replace(encoders, trained=encoders.read_trained(run.kept_weights))
         maps = (*PAIR_MAPS, *TEXT_MAPS)
         by_words = {one.words: one for one in candidates((0.0, 1.0, *SHARES), maps)}
         rows = []

@@ -107,7 +107,7 @@ def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
     data = load_data(run.config, other_text_selects=True)
     weights = checkpoint.load(output / FILE)["weights"]
     encoders = CandidateEncoders.load(run.config, data.corpus, queries_only=True)
-    encoders = replace(encoders.with_trained(weights), folder=output / "vectors")
+    encoders = replace(encoders, trained=weights, folder=output / "vectors")
     encode = encoders.encode(BASE_MODEL)
     weight = data.benchmark.select_weight(encode, data.held_out)
     before = _scores(encode, data, weight)

@@ -218,7 +218,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
         tuned = nothing_trained(search, enough)
     else:
         tuned = (fine_tune_queries if of_queries else fine_tune)(search, until)
-    search = replace(search, encoders=search.encoders.with_trained(tuned.weights))
+    search = replace(search, encoders=replace(search.encoders, trained=tuned.weights))
     if tuned.weights is not None and search.parts is not None:
         tried = _cross_validate(search, search.parts, tried, tuned)
     elif tuned.weights is not None:

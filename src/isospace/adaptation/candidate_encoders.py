@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, remembering
 from isospace.evaluation.vector_cache import cached
-from isospace.operators.fitted_whitening import Moments, PairMoments
+from isospace.operators.fitted_whitening import Moments, PairMoments, WhiteningMap
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.training import checkpoint
@@ -116,11 +116,8 @@ class CandidateEncoders:
     """The encoders of all candidates for one text; the same weights never encode a text twice.
 
     Attributes:
-        config: settings; they name the base model and give the length to which texts are cut.
         shared: encodes by the weights of every candidate, and of every part of the corpus.
         maps: the maps to try, not yet fitted; all on pairs, or all on single texts.
-        through: the map in `maps` that trained weights are tried with first; `None` unless maps
-            are fitted on pairs. A training of both sides goes through it.
         fitted_on: largest number of pairs on which the maps are fitted.
         folder: folder for vectors of trained weights; those of the base model are in the cache.
         too_few_pairs: why no maps are fitted on pairs; empty if they are.
@@ -130,7 +127,6 @@ class CandidateEncoders:
     corpus: Corpus
     shared: SharedEncoder
     maps: tuple[MapChoice, ...]
-    through: MapChoice | None
     trained: Weights | None = None
     fitted_on: int = FITTED_ON
     folder: Path = field(default_factory=cache_folder)
@@ -160,21 +156,27 @@ class CandidateEncoders:
                 "(`columns`), or adapt documents too"
             )
         maps = QUERY_MAPS if queries_only else TEXT_MAPS if too_few else PAIR_MAPS
-        through_map = QUERY_MAPS[0] if queries_only else None if too_few else THROUGH
-        return cls(config, corpus, shared, maps, through_map, too_few_pairs=too_few)
+        return cls(config, corpus, shared, maps, too_few_pairs=too_few)
 
     @property
     def encoder(self) -> Encoder:
         """The base model without a final normalisation."""
         return self.shared.encoder
 
-    def with_trained(self, trained: Weights | None) -> CandidateEncoders:
-        """Return these encoders with the weights of a training."""
-        return replace(self, trained=trained)
+    @property
+    def of_queries(self) -> bool:
+        """True if documents keep their vectors, and trained weights encode queries alone."""
+        return self.maps[0].of_queries
 
-    def of_part(self, corpus: Corpus, trained: Weights | None = None) -> CandidateEncoders:
-        """Return these encoders with other trained weights, and maps fitted on another corpus."""
-        return replace(self, corpus=corpus, trained=trained)
+    @property
+    def through(self) -> MapChoice | None:
+        """The map that trained weights are tried with first; `None` without maps of pairs.
+
+        A training of both sides goes through it.
+        """
+        if self.maps[0].of_texts:
+            return None
+        return self.maps[0] if self.of_queries else THROUGH
 
     def read_trained(self, file: Path) -> Weights:
         """Read the final weights of a training, without the map behind the encoder."""
@@ -193,11 +195,14 @@ class CandidateEncoders:
 
     def encode(self, candidate: Candidate) -> PromptedEncoders:
         """Return the functions that encode texts by a candidate."""
-        encode = self._encoder(candidate.share)
-        if candidate.change is None:
+        encode, fitted = self._encoder(candidate.share), self._fitted(candidate)
+        if fitted is None:
             return encode
-        fitted = candidate.change.fit(self.moments(candidate.share))
-        return (through_queries if candidate.change.of_queries else through)(encode, fitted)
+        return (through_queries if self.of_queries else through)(encode, fitted)
+
+    def _fitted(self, candidate: Candidate) -> WhiteningMap | None:
+        change = candidate.change
+        return None if change is None else change.fit(self.moments(candidate.share))
 
     def moments(self, share: float) -> Moments | PairMoments:
         """Return the moments of the vectors on which maps for these weights are fitted.
@@ -220,11 +225,6 @@ class CandidateEncoders:
         """Return the base model's vectors (text, dim) of documents, cut as in training."""
         return self.shared.base_cut.documents(texts)
 
-    @property
-    def of_queries(self) -> bool:
-        """True if documents keep their vectors, and trained weights encode queries alone."""
-        return self.maps[0].of_queries
-
     def put_behind(self, encoder: Encoder) -> None:
         """Put the map that training goes through behind a base model, before its training.
 
@@ -242,9 +242,7 @@ class CandidateEncoders:
         """Return a candidate as an encoder of standard modules."""
         encode, encoder = self.encode(candidate), base_encoder(self.config)
         encoder.model.load_state_dict(self._weights(candidate.share))
-        fitted = None
-        if candidate.change is not None:
-            fitted = candidate.change.fit(self.moments(candidate.share))
+        fitted = self._fitted(candidate)
         if candidate.share and self.of_queries:
             encoder = two_encoders(encoder, fitted, base_encoder(self.config))
         elif fitted is not None and self.of_queries:
@@ -252,9 +250,8 @@ class CandidateEncoders:
         elif fitted is not None:
             fold(encoder, fitted)
         for side in encoder.prompts.sides:
-            probes = encoder.probes
-            own = encoder.embed(probes, side=side)
-            require_parity(own, encode.for_side(side)(probes), self.config.model, TOLERANCE)
+            own, wanted = encoder.embed(encoder.probes, side=side), encode.for_side(side)
+            require_parity(own, wanted(encoder.probes), self.config.model, TOLERANCE)
         return encoder
 
     def _weights(self, share: float) -> Weights:
@@ -278,7 +275,7 @@ class CandidateEncoders:
 
 def why_too_few_pairs(config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus]) -> str:
     """Return why no map can be fitted on pairs; empty if the text and all parts give enough."""
-    own, *of_parts = (_different_pairs(config, one) for one in (corpus, *parts))
+    own, *of_parts = (len(related_texts(config, one, FEW_PAIRS)[0]) for one in (corpus, *parts))
     needed = "pairs of different texts that belong together"
     if own < FEW_PAIRS:
         return f"needs {FEW_PAIRS} {needed}, and the text gives {own}"
@@ -289,8 +286,3 @@ def why_too_few_pairs(config: TrainConfig, corpus: Corpus, parts: Sequence[Corpu
             f"cross-validated, and the smallest part gives {fewest}"
         )
     return ""
-
-
-def _different_pairs(config: TrainConfig, corpus: Corpus) -> int:
-    """Return the number of pairs of different texts, counted up to `FEW_PAIRS`."""
-    return len(related_texts(config, corpus, FEW_PAIRS)[0])

@@ -178,7 +178,7 @@ def divided(groups: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
 
 
 def _pairs(corpus: Corpus, everything: Related, relation: str) -> tuple[Rows, NDArray[np.int64]]:
-    """Return the test pairs: (pair, 2) line numbers, and the group of each pair."""
+    """Return the line numbers (pair, 2) and the groups (pair,) of the test pairs."""
     documents = everything.structure.documents
     group_of = np.full(int(documents.max()) + 1, -1)
     group_of[documents[corpus.passages]] = corpus.groups
@@ -234,15 +234,13 @@ def _pool(
 class CrossValidated:
     """Scores of every candidate on all pairs, from models made without the pair's document.
 
-    Args:
-        encoders: encoders of the candidates; their folder keeps vectors and weights until the run
-            is finished.
+    The folder of `encoders` keeps vectors and weights until the run is finished.
     """
 
     def __init__(self, folds: Folds, encoders: CandidateEncoders, progress: Progress) -> None:
         self.folds, self._whole, self._progress = folds, encoders, progress
         self._found: dict[Candidate, list[RetrievalScores]] = {}
-        self._encoders = [encoders.of_part(corpus) for corpus in folds.corpora]
+        self._encoders = [replace(encoders, corpus=corpus) for corpus in folds.corpora]
 
     def train(
         self,
@@ -259,8 +257,7 @@ class CrossValidated:
                 if not file.is_file():
                     own = self.folds.data(data, part)
                     _train(settings, encoders, own, updates, stop, file, how_to_resume)
-                trained = encoders.read_trained(file)
-                self._encoders[part] = encoders.of_part(encoders.corpus, trained)
+                self._encoders[part] = replace(encoders, trained=encoders.read_trained(file))
                 advance(1)
 
     def score(self, candidates: Sequence[Candidate]) -> None:

@@ -33,7 +33,7 @@ class FineTuned:
     """The result of a fine-tuning.
 
     Attributes:
-        weights: the weights that were kept; `None` if no checkpoint was.
+        weights: the kept weights; `None` if none were kept.
         selection_bias: gain that comes only from selecting the checkpoint by the test pairs.
         unseen: number of checkpoints that were not kept, if the test pairs select the checkpoint.
         plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.

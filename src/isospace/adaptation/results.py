@@ -40,13 +40,11 @@ class CandidateScores:
 
 @dataclass(frozen=True)
 class ChangedQuery:
-    """A query of the test pairs, before and after.
+    """A test pair, `query` and `right`, by the base model and by the adapted model.
 
     Attributes:
-        query: the first text of a pair.
-        right: the second text of the pair.
-        ranks: ranks of the right text by the base model and by the adapted model.
-        first: top texts by the base model and by the adapted model.
+        ranks: ranks of the right text.
+        first: top texts.
     """
 
     query: str
@@ -63,7 +61,6 @@ class SearchResults:
         candidates: all candidates in the order in which they were tried, the base model first.
         baselines: gains of "BM25" and of "base model + BM25" over the base model on the validation
             pairs.
-        notes: remarks for the user, such as reasons for missing candidates.
         other_text: description of the sets of other text.
         seconds: wall clock of the whole search, with earlier sessions of a resumed run.
     """
@@ -148,7 +145,6 @@ class BaseModels:
     """Base models that one run of `adapt` compared, in the order in which they were named.
 
     Attributes:
-        selected: name of the model that is fine-tuned.
         gain: gain of the selected model over the second best, each in its selected version, on the
             test pairs.
     """

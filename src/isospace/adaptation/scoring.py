@@ -63,12 +63,7 @@ class Search:
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """Scores of one candidate on the validation items.
-
-    Attributes:
-        pairs: MRR on the validation pairs, with the contribution of each pair.
-        other_text: set -> scores on its validation part.
-    """
+    """Scores of one candidate: on the validation pairs, and on each set of other text."""
 
     pairs: Scores
     other_text: dict[str, Scores]
@@ -78,8 +73,7 @@ class ValidationScores:
 class Tried:
     """The candidates tried so far, the base model first, and their scores.
 
-    Attributes:
-        max_drop: largest drop on other text, in points of 100.
+    `max_drop` is the largest drop on other text, in points of 100.
     """
 
     scores: Mapping[Candidate, ValidationScores]
@@ -87,7 +81,7 @@ class Tried:
 
     @property
     def base(self) -> ValidationScores:
-        """Scores of the base model."""
+        """The base model's scores."""
         return self.scores[BASE_MODEL]
 
     @property
