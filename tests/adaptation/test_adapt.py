@@ -27,20 +27,21 @@ from isospace.adaptation.candidates import (
 )
 from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import CandidateScores, SearchResults, read_candidates
+from isospace.adaptation.task import load_task
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, state_hash
 from isospace.encoders.places import ADAPT_SETTINGS
-from isospace.errors import Interrupted, TooLittle, UserError
+from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.retrieval import evaluate_retrieval
-from isospace.evaluation.scores import GAIN
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
+from isospace.system.progress import Silent
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
 from isospace.training.run import selected_weight
@@ -153,25 +154,16 @@ def test_bm25_has_its_interval(adapted):
     assert list(searched.baselines) == ["BM25", "base model + BM25"]
     for found in searched.baselines.values():
         assert found.low < found.mean < found.high
-        assert (found.items, found.groups) == (
-            searched.selected.gain.items,
-            searched.selected.gain.groups,
-        )
-    rows = {row[""]: row for row in searched.rows()}
-    assert [name for name, row in rows.items() if not row["gain"]] == ["base model"]
-    assert rows["base model + BM25"]["gain"] == searched.baselines["base model + BM25"].points
-    judged, start = results.over_base("adapted"), results.base.pairs.mrr
-    assert judged.keys() == {"BM25", "base model + BM25", "adapted", "adapted + BM25"}
-    assert judged["adapted"] == results.verdict.gain
+        assert found.groups == searched.selected.gain.groups
+    gains, base = results.over_base("adapted"), results.base
+    assert gains["adapted"] == results.verdict.gain
     for name, scores in (
-        ("BM25", results.base.with_bm25.bm25),
-        ("base model + BM25", results.base.with_bm25.hybrid),
+        ("BM25", base.with_bm25.bm25),
+        ("base model + BM25", base.with_bm25.hybrid),
         ("adapted + BM25", results.adapted.with_bm25.hybrid),
     ):
-        assert judged[name].mean == pytest.approx(scores.mrr - start)
-        assert judged[name].groups == results.verdict.gain.groups
-    card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
-    assert all(f" | {gain.points} |" in card for gain in judged.values())
+        assert gains[name].mean == pytest.approx(scores.mrr - base.pairs.mrr)
+        assert gains[name].groups == results.verdict.gain.groups
 
 
 def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):
@@ -235,28 +227,25 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, tmp_path, monkey
 
     monkeypatch.setattr(OtherText, "measure", worse)
     budget = (100, "tokens")
-    config = replace(config, output=tmp_path / "run", max_drop=5, budget=budget)
-    finished = adapt(config)
+    finished = adapt(replace(config, output=tmp_path / "run", max_drop=5, budget=budget))
     searched = read_candidates(finished.run.folder)
     assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
     assert "drops at most 5 points on other text" in finished.results.verdict.text
-    assert [one.allowed for one in searched.candidates] == [True] + [False] * (
-        len(searched.candidates) - 1
-    )
+    first, *others = searched.candidates
+    assert first.allowed
+    assert not any(one.allowed for one in others)
     assert searched.selected.kind == "base model"
-    assert list(searched.rows()[0])[-2:] == ["definitions, validation", "selected"]
     assert searched.better == searched.worse == ()
+    assert_ships_base(finished, config)
+
+
+def assert_ships_base(finished, config):
     texts = sentences(5)
-    start = load_encoder(config.model)
-    assert np.allclose(
-        SentenceTransformer(str(finished.model_folder)).encode(texts), start.embed(texts), atol=1e-5
-    )
+    shipped = SentenceTransformer(str(finished.model_folder)).encode(texts)
+    assert np.allclose(shipped, load_encoder(config.model).embed(texts), atol=1e-5)
 
 
-def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
-    config, adapted, monkeypatch, caplog
-):
-    caplog.set_level("INFO")
+def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, adapted, monkeypatch):
     judge = Benchmark.verdict
 
     def unsure(*args):
@@ -273,16 +262,8 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
     assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
     assert finished.results.verdict.text.startswith("Keep the base model: cannot tell: +")
     assert finished.results.verdict.gain == adapted.results.verdict.gain
-    told, start = finished.results.with_bm25, adapted.results.base
-    assert GAIN in caplog.text
-    assert finished.results.over_base("adapted")["adapted + BM25"].points in caplog.text
-    assert told["BM25"].mean == pytest.approx(start.with_bm25.bm25.mrr - start.pairs.mrr)
-    words = read_candidates(finished.run.folder).selected.name
-    because = f"the base model, because of the verdict; selected on the validation pairs: {words}"
-    assert finished.results.kept == because
-    texts = sentences(5)
-    shipped = SentenceTransformer(str(finished.model_folder)).encode(texts)
-    assert np.allclose(shipped, load_encoder(config.model).embed(texts), atol=1e-5)
+    assert read_candidates(finished.run.folder).selected.name in finished.results.kept
+    assert_ships_base(finished, config)
 
 
 def test_without_time_there_is_no_training_and_it_is_said(config):
@@ -363,15 +344,11 @@ def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mi
 def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
     config, toy_model, tmp_path
 ):
-    (tmp_path / "lines.txt").write_text("no scores\n")
     (tmp_path / "others.csv").write_text("query,passage,score\nwho is it,nobody,1\nwho,me,2\n")
     cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
     for teacher, message in (
-        (tmp_path / "nowhere/at/all", "not a folder"),
-        (tmp_path / "lines.txt", "lines.txt: "),
         (tmp_path / "others.csv", "others.csv: none of its 2 pairs"),
-        (f"base+bm25,{cross}", "`teacher`.*"),
-        (f"{cross}+bm25", "`teacher`.*"),
+        (f"base+bm25,{cross}", "`teacher`"),
     ):
         output = tmp_path / "run"
         with pytest.raises(UserError, match=message):
@@ -395,17 +372,15 @@ def test_bad_input_is_refused_before_anything_is_tried(config, tmp_path, monkeyp
     assert not output.exists()
 
 
-def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatch):
+def test_too_little_text_is_refused(toy_model, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "ten.txt"
     file.write_text("\n".join(sentences(10)), encoding="utf-8")
     assert main(["adapt", str(file), "--model", str(toy_model), "--json"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "fewer than a batch of 16. Give more text" in " ".join(err.split())
+    assert "fewer than a batch of 16" in " ".join(err.split())
     assert not (tmp_path / "runs").exists()
-    with pytest.raises(TooLittle):
-        adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))
 
 
 def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_path, capsys):
@@ -425,24 +400,14 @@ def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
     """They are cut, so that there are relations, but of none as many pairs as train."""
     rows = [{"text": text} for text in sentences(300, seed=9)]
     rows += [{"text": " ".join(sentences(30, seed=10 + i))} for i in range(3)]
-    texts = tmp_path / "rows.jsonl"
+    texts, queries = tmp_path / "rows.jsonl", tmp_path / "queries.txt"
     texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    text = CorpusConfig(corpus=(str(texts),))
-    config = replace(config, text=text, budget=(100, "tokens"))
-    finished = adapt(replace(config, output=tmp_path / "run"))
-    story = read_candidates(finished.run.folder).notes
-    assert story[0].startswith(
-        "Training uses two dropout views of each text, and no pairs of the text: 0 pairs"
-    )
-    assert finished.run.config.views == "dropout"
-    queries = tmp_path / "queries.txt"
     queries.write_text("\n".join(sentences(20, seed=11)))
-    finished = adapt(replace(config, queries=queries, output=tmp_path / "asked"))
-    story = read_candidates(finished.run.folder).notes
-    assert story[0].startswith(
-        "Training uses two dropout views of each text and the pairs of `queries`, and no"
-    )
-    assert finished.run.config.views == "both"
+    config = replace(config, text=CorpusConfig(corpus=(str(texts),)))
+    for given, views in ((None, "dropout"), (queries, "both")):
+        task = load_task(replace(config, queries=given), Silent())
+        assert task.training.views == views
+        assert "no pairs of the text: 0 pairs" in task.notes[0]
 
 
 def test_refusals(config, adapted, tmp_path, monkeypatch):
@@ -490,15 +455,8 @@ def test_the_page_begins_with_the_candidates(adapted):
     assert page.index("Candidates") < page.index('id="curves"')
     for one in searched.best:
         gain = "" if one.gain is None else f", gain {one.gain.points}"
-        value = 100 * one.mrr
-        assert f"{one.kind}: {value:.2f} ({one.name}){gain}".replace("'", "&#39;") in (
-            page.replace("'", "&#39;")
-        )
-    for gain in adapted.results.over_base().values():
-        assert gain.points in page.replace("\N{NO-BREAK SPACE}", " ")
-    # What selects and what judges have columns of their own names.
-    assert '<th scope="col" class="number">validation MRR</th>' in page
-    assert page.count("definitions, validation</th>") == 1
+        said = f"{one.kind}: {100 * one.mrr:.2f} ({one.name}){gain}"
+        assert said in page.replace("&#39;", "'")
     for name, gain in searched.baselines.items():
         assert f"{name}: {100 * (searched.base.mrr + gain.mean):.2f}, gain {gain.points}" in page
     for one in (*searched.better, *searched.worse):

@@ -20,6 +20,7 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import why_too_few_pairs
 from isospace.adaptation.candidates import QUERY_MAPS
 from isospace.adaptation.results import read_candidates
+from isospace.adaptation.task import load_base_model, load_task
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
@@ -27,8 +28,6 @@ from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export.ship import export
 from isospace.operators.nearest import unit_rows
-from isospace.report.run_set import collect
-from isospace.report.write import write_report
 from isospace.system.progress import Silent
 from isospace.training.prepare import load_data
 
@@ -153,9 +152,7 @@ def test_what_was_stopped_goes_on_to_the_same_model(search, tmp_path, request):
     assert again.results.verdict == whole.results.verdict
 
 
-def test_report_and_export_show_it(adapted, tmp_path):
-    page = write_report(collect([adapted.run.folder]), tmp_path / "report.html").read_text()
-    assert "queries whitened by pairs, power" in page
+def test_an_export_keeps_both_sides(adapted, tmp_path):
     export(str(adapted.run.folder), "st", tmp_path / "st", progress=Silent())
     here, there = load_again(adapted.model_folder), load_again(tmp_path / "st")
     assert np.array_equal(here.encode_query(TEXTS), there.encode_query(TEXTS))
@@ -167,14 +164,6 @@ def test_a_model_that_drops_too_much_is_not_shipped(config, tmp_path):
     assert kept.results.ships_base
     assert not (kept.run.folder / "query_map.safetensors").exists()
     assert "How to deploy" not in (kept.model_folder / "README.md").read_text()
-
-
-def test_text_without_pairs_is_refused(config, toy_corpus, tmp_path, capsys):
-    words = ["adapt", toy_corpus, "--model", config.model, "--queries-only"]
-    status, _, err = run(capsys, *words, "-o", tmp_path / "run")
-    assert status == 2
-    assert "--queries-only: needs 100 pairs" in err
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -198,13 +187,13 @@ def test_pairs_of_equal_texts_are_no_pairs(config, tmp_path):
     file = tmp_path / "equal.jsonl"
     rows = [json.dumps({"query": text, "answer": text}) for text in sentences(700, seed=3)]
     file.write_text("\n".join(rows))
-    text = replace(config.text, corpus=(str(file),))
-    again = replace(config, text=text, output=tmp_path / "run")
-    with pytest.raises(UserError, match=r"needs 100 pairs of different texts .* gives 0"):
-        adapt(again, progress=Silent())
-    found = adapt(replace(again, queries_only=False), progress=Silent())
-    notes = read_candidates(found.run.folder).notes
-    assert any(note.startswith("Whitening is fitted on single texts: ") for note in notes)
+    config = replace(config, text=replace(config.text, corpus=(str(file),)))
+    task = load_task(config, Silent())
+    with pytest.raises(UserError, match=r"`queries_only`: needs 100 pairs of different texts .* 0"):
+        load_base_model(task, config.model, Silent())
+    both = replace(task, config=replace(config, queries_only=False))
+    task, _ = load_base_model(both, config.model, Silent())
+    assert task.notes[-1].startswith("Whitening is fitted on single texts: ")
 
 
 def test_a_teacher_is_refused():
