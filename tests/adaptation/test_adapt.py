@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from resumed import assert_same_weights
+from resumed import as_stopped, assert_same_weights
 from searches import small_search
 from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
@@ -254,11 +254,7 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, adapted
         return replace(found, kind=VerdictKind.CANNOT_TELL, text=said)
 
     monkeypatch.setattr(Benchmark, "verdict", unsure)
-    stopped = shutil.copytree(adapted.run.folder, config.output.with_name("unsure"))
-    for name in ("results.json", "candidates.json"):
-        (stopped / name).unlink()
-    shutil.rmtree(stopped / "model")
-    finished = adapt(resume=stopped)  # whose weights are there
+    finished = adapt(resume=as_stopped(adapted.run, config.output.with_name("unsure")))
     assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
     assert finished.results.verdict.text.startswith("Keep the base model: cannot tell: +")
     assert finished.results.verdict.gain == adapted.results.verdict.gain

@@ -104,37 +104,31 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     assert sum(counts) == pytest.approx(passes.trained + evaluations, rel=0.02)
 
 
-def note_results(monkeypatch, owner, name, found):
-    """Keep what a function returns."""
-    function = getattr(owner, name)
-
-    def noted(*args, **more):
-        found.append(function(*args, **more))
-        return found[-1]
-
-    monkeypatch.setattr(owner, name, noted)
-
-
 @pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(
     config, tmp_path, monkeypatch, small
 ):
     """An hour a token: what measuring takes is all that counts, in a small folder of all parts."""
-    counts = []
-    note_results(monkeypatch, Passes, "count", counts)
-    note_results(monkeypatch, fine_tune, "evaluation_tokens", counts)
+    planned = []
+
+    def noted(search, fit, plan):
+        held_out, length = search.task.data.held_out, fit.config.max_length
+        planned.append((search.passes, evaluation_tokens(fit.encoder, held_out, length)))
+        return updates(search, fit, plan)
+
+    updates = fine_tune._updates
+    monkeypatch.setattr(fine_tune, "_updates", noted)
     if not small:
         monkeypatch.setattr(Folds, "divide", lambda *_: None)
     monkeypatch.setattr(fine_tune, "seconds_per_token", lambda *_: 3600.0)
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 1e-6)
     finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
-    passes, each = counts[-2:]
+    [(passes, each)] = planned
     notes = read_candidates(finished.run.folder).notes
     told = next(one for one in notes if "a budget of 30 minutes is too little for 10" in one)
     [enough] = re.findall(r"Give about ([\d,]+) ", told)
     evaluations = 7 if small else 2  # of the base model and of each end
-    measuring = passes.trained + evaluations * each
-    minutes = SPARE * 60 * measuring
+    minutes = SPARE * 60 * (passes.trained + evaluations * each)
     assert minutes <= int(enough.replace(",", "")) <= minutes + 30  # what the search itself took
 
 

@@ -113,8 +113,9 @@ def test_a_model_that_cannot_be_trained_is_refused_by_name(config, toy_model, tm
         (["--models", "minilm", "b", "--model", "c"], "--model"),
         (["--models", "minilm", "b", "--queries-only"], "--queries-only"),
         (["--models", "minilm", "b", "--query-prompt", "query: "], "--query-prompt"),
+        (["--queries-only", "--teacher", "base+bm25"], "--teacher"),
     ],
 )
-def test_settings_that_several_models_cannot_share_are_refused(tmp_path, capsys, options, words):
+def test_settings_that_cannot_go_together_are_refused(tmp_path, capsys, options, words):
     assert main(["adapt", str(tmp_path), *options]) == 2
     assert words in capsys.readouterr().err

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from prompted import load_again
-from search_index import run
+from resumed import as_stopped
 from searches import short_search, write_centred, write_documents, write_pairs
 from toy import sentences
 
@@ -27,7 +26,6 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export.ship import export
-from isospace.operators.nearest import unit_rows
 from isospace.system.progress import Silent
 from isospace.training.prepare import load_data
 
@@ -120,30 +118,10 @@ def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
     )
 
 
-def test_an_index_of_the_base_model_is_searched_with_the_adapted_one(
-    adapted, config, tmp_path, capsys
-):
-    file, index = tmp_path / "texts.txt", tmp_path / "index"
-    file.write_text("\n".join(TEXTS))
-    assert run(capsys, "index", file, "--to", index, "--model", config.model)[0] == 0
-    words = ["--index", index, "--model", adapted.run.folder, "-k", len(TEXTS), "--json"]
-    status, out, _ = run(capsys, "search", "a small green tree", *words)
-    hits = {hit["text"]: hit["cosine"] for hit in json.loads(out)["queries"][0]["hits"]}
-    model = load_again(adapted.model_folder)
-    query = unit_rows(model.encode_query(["a small green tree"]))[0]
-    wanted = unit_rows(model.encode_document(TEXTS)) @ query
-    assert status == 0
-    assert [hits[text] for text in TEXTS] == pytest.approx(wanted.tolist(), abs=1e-5)
-
-
 @pytest.mark.parametrize("search", ["adapted", "tuned"])
 def test_what_was_stopped_goes_on_to_the_same_model(search, tmp_path, request):
     whole = request.getfixturevalue(search)
-    stopped = tmp_path / "run"
-    shutil.copytree(whole.run.folder, stopped)
-    for name in ("results.json", "candidates.json"):
-        (stopped / name).unlink()
-    shutil.rmtree(stopped / "model")
+    stopped = as_stopped(whole.run, tmp_path / "run")
     again = adapt(resume=stopped, progress=Silent())
     weights = sorted(again.model_folder.rglob("*.safetensors"))
     assert weights
@@ -194,11 +172,6 @@ def test_pairs_of_equal_texts_are_no_pairs(config, tmp_path):
     both = replace(task, config=replace(config, queries_only=False))
     task, _ = load_base_model(both, config.model, Silent())
     assert task.notes[-1].startswith("Whitening is fitted on single texts: ")
-
-
-def test_a_teacher_is_refused():
-    with pytest.raises(UserError, match="`teacher` is for"):
-        AdaptConfig(queries_only=True, teacher="base+bm25")
 
 
 def test_adapting_the_adapted_model_again_names_the_base(adapted, config, tmp_path):

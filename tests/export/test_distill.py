@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,31 +30,24 @@ from isospace.export.static_words import (
     train_table,
 )
 from isospace.export.twin_results import read_results
+from isospace.recipes import find
 from isospace.training.prepare import load_data
 
 TEXTS = [*sentences(20, seed=9), "", "unseenword 文字 cat"]
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory) -> Path:
+def config(toy_model, tmp_path_factory) -> DistillConfig:
     """400 documents whose second passages say the words of their titles again, among others."""
-    file, draw = tmp_path_factory.mktemp("documents") / "docs.jsonl", np.random.default_rng(0)
-    rows = []
+    folder, draw, rows = tmp_path_factory.mktemp("twin"), np.random.default_rng(0), []
     for text in sentences(400, seed=4):
         title = draw.choice(WORDS, 6, replace=False).tolist()
         second = [*draw.permutation(title).tolist(), *draw.choice(WORDS, 6).tolist()]
         rows.append({"title": " ".join(title), "text": f"{text}\n\n{' '.join(second)}"})
-    file.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
-def config(documents, toy_model, tmp_path_factory) -> DistillConfig:
-    return DistillConfig(
-        model=str(toy_model),
-        text=replace(titled(documents), held_out=200),
-        output=tmp_path_factory.mktemp("twin") / "full",
-    )
+    file = folder / "docs.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    text = titled(file, held_out=200)
+    return DistillConfig(model=str(toy_model), text=text, output=folder / "full")
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +62,6 @@ def queries(config):
 
 
 def data_of(config):
-    from isospace.recipes import find
-
     return load_data(replace(find("pairs").config, model=config.model, text=config.text))
 
 
@@ -185,8 +175,7 @@ def test_refusals(config, full, tmp_path, toy_model, capsys):
         distill(DistillConfig(model=str(toy_model), output=tmp_path / "out"))
     with pytest.raises(UserError, match="exists"):
         distill(config)
-    assert (
-        main(["distill", str(tmp_path / "none"), "--corpus", "x", "-o", str(tmp_path / "o")]) == 2
-    )
+    missing = ["distill", str(tmp_path / "none"), "--corpus", "x", "-o", str(tmp_path / "o")]
+    assert main(missing) == 2
     assert main(["distill", str(toy_model), "--corpus", str(config.text.corpus[0])]) == 2
     assert "--output" in capsys.readouterr().err

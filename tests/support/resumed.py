@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def assert_same_run(first: Run, second: Run) -> None:
         for run in (first, second)
     ]
     assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
+
+
+def as_stopped(run: Run, folder: Path) -> Path:
+    """A copy of a finished search as it was before its test: only its weights are there."""
+    shutil.copytree(run.folder, folder)
+    for name in ("results.json", "candidates.json"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "model")
+    return folder
 
 
 def wait_for_steps(run_folder: Path, steps: int, *processes: WarmProcess) -> None:
