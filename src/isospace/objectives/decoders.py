@@ -203,17 +203,6 @@ class Decoder(Draws):
         It is the mean over all tokens of `target` except the first ones, given the vectors
         `sentences` (batch, dim).
         """
-        states, labels = self.states(sentences, target)
-        total: torch.Tensor = self.head(states, labels)
-        return total / len(labels)
-
-    def states(
-        self, sentences: torch.Tensor, target: TokenIds
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the states (token, dim) that tokens are guessed from, and these tokens (token,).
-
-        They are all tokens of `target` except the first of each sentence.
-        """
         [encoder] = self._encoder
         ids, seen, predicted = target.ids[:, :-1], target.mask[:, :-1], target.mask[:, 1:].bool()
         attended = [
@@ -223,7 +212,9 @@ class Decoder(Draws):
         earlier = torch.ones(ids.shape[1], ids.shape[1]).to(seen).tril()
         with self.own_draws(sentences.device):
             states = encoder.token_states(ids, earlier * seen.unsqueeze(1), attended=attended)
-        return states[predicted], target.ids[:, 1:][predicted]
+        labels = target.ids[:, 1:][predicted]
+        total: torch.Tensor = self.head(states[predicted], labels)
+        return total / len(labels)
 
 
 def _require_room(encoder: Encoder) -> None:
