@@ -22,7 +22,7 @@ from torch import nn
 from isospace import losses, objectives
 from isospace.encoders.modules import pooling_modules
 from isospace.objectives.auxiliaries import Queue
-from isospace.objectives.heads import ArtificialRows, seeded
+from isospace.objectives.heads import GaussianRows, seeded
 from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
 
@@ -132,8 +132,8 @@ def test_barlow_twins_and_the_study_of_its_rank(file):
     rows, weight, eps = int(file["M"]), float(file["lambda_bt"]), float(file["eps"])
     add_rows = nn.Identity()
     if rows:
-        add_rows = ArtificialRows(rows, file["zA"].shape[1], seeded(0))
-        add_rows.artificial.copy_(file["gauss_A"])
+        add_rows = GaussianRows(rows, file["zA"].shape[1], seeded(0), fixed=True)
+        add_rows.drawn.copy_(file["gauss_A"])
 
     def study(a, b):
         views = torch.stack([a, b])

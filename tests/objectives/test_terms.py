@@ -75,7 +75,7 @@ def test_only_uncentred_columns_see_a_common_shift() -> None:
 
 
 def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:
-    head, views = GaussianRows(704, seeded(0)), random(2, 64, 4)
+    head, views = GaussianRows(704, 4, seeded(0)), random(2, 64, 4)
     first, second = head(views), head(views)
     assert torch.equal(first[:2], views)
     rows, others = (out[2:].flatten(0, 1) for out in (first, second))

@@ -7,14 +7,17 @@ otherwise. The temperature divides cosines, tau in the formulas.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from isospace.operators import similarity
 
+if TYPE_CHECKING:  # `isospace train --help` does without torch
+    from torch import Tensor
 
-def diagonal_cross_entropy(logits: torch.Tensor) -> torch.Tensor:
+
+def diagonal_cross_entropy(logits: Tensor) -> Tensor:
     r"""Return $-\log \mathrm{softmax}(s_i)_i$ for every row i.
 
     The logits are (..., n, m) with m >= n, the losses (..., n).
@@ -22,7 +25,7 @@ def diagonal_cross_entropy(logits: torch.Tensor) -> torch.Tensor:
     return torch.logsumexp(logits, dim=-1) - logits.diagonal(dim1=-2, dim2=-1)
 
 
-def cell_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def cell_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     r"""Return $-[y \log p + (1 - y) \log(1 - p)]$ of every cell, where p is the rows' softmax.
 
     Where p rounds to 1, `1 - p` is replaced by the smallest positive difference to 1, without a
@@ -37,11 +40,8 @@ def cell_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tens
 
 
 def info_nce(
-    anchor: torch.Tensor,
-    positive: torch.Tensor,
-    temperature: float,
-    negatives: torch.Tensor | None = None,
-) -> torch.Tensor:
+    anchor: Tensor, positive: Tensor, temperature: float, negatives: Tensor | None = None
+) -> Tensor:
     r"""Contrast every anchor's positive with the other positives, in one direction.
 
     $$-\frac1N \sum_i \log \frac{e^{\cos(a_i, b_i)/\tau}}
@@ -57,7 +57,7 @@ def info_nce(
     return diagonal_cross_entropy(logits).mean()
 
 
-def nt_xent(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:
+def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
     r"""Contrast two views in both directions; rows of the same view are negatives too.
 
     $$-\frac1{2N} \sum_{i=1}^{2N} \log \frac{e^{\cos(z_i, z_{i'})/\tau}}
@@ -73,9 +73,7 @@ def nt_xent(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tenso
     return (logits.logsumexp(dim=1) - positives).mean()
 
 
-def neighbour_nt_xent(
-    a: torch.Tensor, b: torch.Tensor, neighbours: torch.Tensor, temperature: float
-) -> torch.Tensor:
+def neighbour_nt_xent(a: Tensor, b: Tensor, neighbours: Tensor, temperature: float) -> Tensor:
     r"""Contrast two views with the views of a sentence's neighbours alone, in both directions.
 
     Zhang et al. 2022, "Virtual Augmentation Supported Contrastive Learning" (VaSCL).
@@ -94,12 +92,12 @@ def neighbour_nt_xent(
 
 
 def multi_positive(
-    views: torch.Tensor,
+    views: Tensor,
     temperature: float,
     *,
     form: Literal["l1", "l2", "l2-printed", "l2-plus"] = "l1",
     weight: float = 1.0,
-) -> torch.Tensor:
+) -> Tensor:
     r"""Contrast each of several positives of an anchor, and combine the losses.
 
     $$q_{ip} = \frac{e^{\cos(z_{0i}, z_{pi})/\tau}}{\sum_j e^{\cos(z_{0i}, z_{pj})/\tau}}, \qquad
@@ -124,7 +122,7 @@ def multi_positive(
     return losses.mean()
 
 
-def group_logits(anchors: torch.Tensor, views: torch.Tensor, temperature: float) -> torch.Tensor:
+def group_logits(anchors: Tensor, views: Tensor, temperature: float) -> Tensor:
     """Return the cosines of every anchor with its own copies, then with the other sentences.
 
     Wu et al. 2022, "PCL".
@@ -139,9 +137,7 @@ def group_logits(anchors: torch.Tensor, views: torch.Tensor, temperature: float)
     return torch.cat([own, cosines[other].view(len(anchors), -1)], dim=1) / temperature
 
 
-def group_cross_entropy(
-    logits: torch.Tensor, copies: int, *, released: bool = False
-) -> torch.Tensor:
+def group_cross_entropy(logits: Tensor, copies: int, *, released: bool = False) -> Tensor:
     """Return the binary cross-entropy of the rows' softmax, with label 1 for the own copies.
 
     Wu et al. 2022, "PCL".
@@ -156,7 +152,7 @@ def group_cross_entropy(
     return torch.nn.functional.binary_cross_entropy_with_logits(logits.softmax(dim=1), labels)
 
 
-def softmax_divergence(logits: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+def softmax_divergence(logits: Tensor, reference: Tensor) -> Tensor:
     """Return KL(reference || logits) of the rows' softmax, (batch, n) each, as a mean over cells.
 
     Wu et al. 2022, "PCL".
@@ -165,18 +161,18 @@ def softmax_divergence(logits: torch.Tensor, reference: torch.Tensor) -> torch.T
     return (log_q.exp() * (log_q - log_p)).mean()
 
 
-def mix(z: torch.Tensor, weight: float) -> torch.Tensor:
+def mix(z: Tensor, weight: float) -> Tensor:
     """Return `weight z_i + (1 - weight) z_(i+1)` of rows (batch, dim), the last with the first."""
     return weight * z + (1 - weight) * z.roll(-1, dims=0)
 
 
 def mixed_cosines(
-    z1: torch.Tensor,
-    z2: torch.Tensor,
+    z1: Tensor,
+    z2: Tensor,
     weight: float = 0.2,
     *,
     variant: Literal["masked", "released", "paper"] = "masked",
-) -> torch.Tensor:
+) -> Tensor:
     r"""Return the cosines of anchors with mixed negatives, further columns of InfoNCE.
 
     $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad
@@ -204,8 +200,8 @@ def mixed_cosines(
 
 
 def pair_layout(
-    positives: torch.Tensor, negatives: torch.Tensor, *, with_positive: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    positives: Tensor, negatives: Tensor, *, with_positive: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sentence pairs: every positive with itself, then its K negative pairs.
 
     Args:
@@ -226,7 +222,7 @@ def pair_layout(
     return first.flatten(), second.flatten(), labels.flatten()
 
 
-def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def contrastive_tension(a: Tensor, b: Tensor, labels: Tensor) -> Tensor:
     r"""Return the binary cross-entropy of the inner products of rows.
 
     $$-[y \log \sigma(\langle a, b \rangle) + (1 - y) \log \sigma(-\langle a, b \rangle)]$$
@@ -242,7 +238,7 @@ def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) 
     )
 
 
-def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
+def with_clean_negatives(logits: Tensor, clean: Tensor) -> Tensor:
     """Replace the batch's negatives in the logits; positives and further negatives stay.
 
     Positives are on the diagonal of `logits` (..., batch, n), columns after the batch are further
@@ -253,14 +249,14 @@ def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Ten
 
 
 def off_dropout(
-    z1: torch.Tensor,
-    z2: torch.Tensor,
-    clean: torch.Tensor,
+    z1: Tensor,
+    z2: Tensor,
+    clean: Tensor,
     *,
     temperature: float,
     m: float = 0.9,
     variant: Literal["released", "paper"] = "released",
-) -> torch.Tensor:
+) -> Tensor:
     r"""Contrast noisy positives with noise-free negatives.
 
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -281,14 +277,14 @@ def off_dropout(
 
 
 def hardened_noise(
-    noise: torch.Tensor,
-    z1: torch.Tensor,
-    z2: torch.Tensor,
+    noise: Tensor,
+    z1: Tensor,
+    z2: Tensor,
     *,
     temperature: float,
     steps: int = 4,
     step_size: float = 1e-3,
-) -> torch.Tensor:
+) -> Tensor:
     r"""Move noise uphill on InfoNCE, in which it serves as further negatives.
 
     $$\hat z \leftarrow \hat z + \beta\, g / \|g\|, \qquad g = \nabla_{\hat z} \ell(z, z', \hat z)$$
@@ -309,7 +305,7 @@ def hardened_noise(
     return noise.detach()
 
 
-def negative_weights(first: torch.Tensor, second: torch.Tensor, threshold: float) -> torch.Tensor:
+def negative_weights(first: Tensor, second: Tensor, threshold: float) -> Tensor:
     """Return 0 at [i, j] where sentence j is a false negative of i, else 1.
 
     Zhou et al. 2022 (DCLR).
@@ -322,9 +318,7 @@ def negative_weights(first: torch.Tensor, second: torch.Tensor, threshold: float
     return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
 
 
-def weighted_cross_entropy(
-    logits: torch.Tensor, weights: torch.Tensor, *, released: bool = False
-) -> torch.Tensor:
+def weighted_cross_entropy(logits: Tensor, weights: Tensor, *, released: bool = False) -> Tensor:
     r"""Return the mean cross-entropy of rows whose first columns have weights.
 
     $$-\frac1N \sum_i \log \frac{e^{s_{ii}}}{\sum_j w_{ij} e^{s_{ij}}}$$
@@ -343,7 +337,7 @@ def weighted_cross_entropy(
     return diagonal_cross_entropy(logits + log_weights).mean()
 
 
-def angular_margin(a: torch.Tensor, b: torch.Tensor, margin: float = math.pi / 18) -> torch.Tensor:
+def angular_margin(a: Tensor, b: Tensor, margin: float = math.pi / 18) -> Tensor:
     r"""Return $\cos(\theta_i + u)$ of the angles between rows; a positive's logit in ArcCon.
 
     Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
@@ -355,13 +349,11 @@ def angular_margin(a: torch.Tensor, b: torch.Tensor, margin: float = math.pi / 1
     # As sqrt(1 - cos^2) the sine of a small angle has no digits and an infinite slope.
     difference, total = (torch.linalg.vector_norm(x, dim=-1) for x in (a - b, a + b))
     sine = difference * total / 2
-    shifted: torch.Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
+    shifted: Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
     return shifted
 
 
-def masking_triplet(
-    x: torch.Tensor, less: torch.Tensor, more: torch.Tensor, margin: float = 0.0
-) -> torch.Tensor:
+def masking_triplet(x: Tensor, less: Tensor, more: Tensor, margin: float = 0.0) -> Tensor:
     r"""Ask that a sentence is nearer to itself with a short span masked than with a longer one.
 
     $$\frac1N \sum_i \max(0, m + \cos(h_i, h''_i) - \cos(h_i, h'_i))$$

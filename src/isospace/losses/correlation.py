@@ -6,15 +6,18 @@ Views are (batch, dim), and `eps` is added to every variance, unless a docstring
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from isospace.losses.contrastive import diagonal_cross_entropy
 from isospace.operators import similarity, whitening
 
+if TYPE_CHECKING:  # `isospace train --help` does without torch
+    from torch import Tensor
 
-def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:
+
+def unit_columns(x: Tensor, *, eps: float = 0.0) -> Tensor:
     """Standardise the columns of (batch, dim) and scale them to length 1.
 
     `a.T @ b` of two such arrays is their correlation.
@@ -22,7 +25,7 @@ def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:
     return similarity.standardise(x, eps=eps) / math.sqrt(len(x))
 
 
-def diagonal_terms(correlation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
     r"""Return $\sum_j (1 - C_{jj})^2$ and $\sum_{j \ne k} C_{jk}^2$ of a matrix (dim, dim).
 
     >>> diagonal_terms(torch.tensor([[0.5, 2.0], [0.0, 1.0]]))
@@ -34,7 +37,7 @@ def diagonal_terms(correlation: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return (1 - correlation.diagonal()).square().sum(), off_diagonal.square().sum()
 
 
-def correlation_terms(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def correlation_terms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return `diagonal_terms(a.T @ b)` of (batch, dim) each.
 
     Where the batch is small against the dimension the matrix is never made: its squares sum to
@@ -47,9 +50,7 @@ def correlation_terms(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, t
     return (1 - diagonal).square().sum(), total - diagonal.square().sum()
 
 
-def barlow_twins(
-    a: torch.Tensor, b: torch.Tensor, *, eps: float = 1e-5
-) -> tuple[torch.Tensor, torch.Tensor]:
+def barlow_twins(a: Tensor, b: Tensor, *, eps: float = 1e-5) -> tuple[Tensor, Tensor]:
     r"""Return the invariance and the redundancy term of two views.
 
     $$\sum_j (1 - C_{jj})^2, \quad \sum_{j \ne k} C_{jk}^2, \qquad C = \tilde a^\top \tilde b / N$$
@@ -60,7 +61,7 @@ def barlow_twins(
     return correlation_terms(unit_columns(a, eps=eps), unit_columns(b, eps=eps))
 
 
-def self_contrast(a: torch.Tensor, b: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+def self_contrast(a: Tensor, b: Tensor, temperature: float = 1.0) -> Tensor:
     r"""Return the mean cosine of two views of a sentence, which the loss pushes apart.
 
     $$\frac1N \sum_i \cos(a_i, b_i) / \tau$$
@@ -73,12 +74,8 @@ def self_contrast(a: torch.Tensor, b: torch.Tensor, temperature: float = 1.0) ->
 
 
 def decorrelation(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    *,
-    eps: float = 1e-5,
-    variant: Literal["released", "printed"] = "released",
-) -> tuple[torch.Tensor, torch.Tensor]:
+    a: Tensor, b: Tensor, *, eps: float = 1e-5, variant: Literal["released", "printed"] = "released"
+) -> tuple[Tensor, Tensor]:
     r"""Return SCD's second term in its two parts, on and off the diagonal.
 
     As released: `barlow_twins`. As printed (Klein & Nabi 2022, "SCD", Eq. 3 and 4):
@@ -91,7 +88,7 @@ def decorrelation(
     return -on, off
 
 
-def variance_hinge(x: torch.Tensor, *, target: float = 1.0, eps: float = 1e-4) -> torch.Tensor:
+def variance_hinge(x: Tensor, *, target: float = 1.0, eps: float = 1e-4) -> Tensor:
     r"""Penalise columns of (batch, dim) whose standard deviation is below a target; a scalar.
 
     $$\frac1D \sum_j \max(0, \gamma - \sqrt{\mathrm{Var}_j + \epsilon})$$
@@ -105,7 +102,7 @@ def variance_hinge(x: torch.Tensor, *, target: float = 1.0, eps: float = 1e-4) -
     return (target - (variance + eps).sqrt()).relu().mean()
 
 
-def shared_variance(x: torch.Tensor) -> torch.Tensor:
+def shared_variance(x: Tensor) -> Tensor:
     r"""Penalise covariances between the columns of (batch, dim); a scalar.
 
     $$\frac1D \sum_{j \ne k} \mathrm{Cov}_{jk}^2$$
@@ -116,7 +113,7 @@ def shared_variance(x: torch.Tensor) -> torch.Tensor:
     return correlation_terms(columns, columns)[1] / x.shape[1]
 
 
-def identity_distance(x: torch.Tensor) -> torch.Tensor:
+def identity_distance(x: Tensor) -> Tensor:
     r"""Return the distance of the covariance of (batch, dim) from a scaled identity; a scalar.
 
     $$\frac1D \Big\| \frac{D}{\mathrm{tr}\,C} C - I \Big\|_F^2$$
@@ -134,12 +131,12 @@ def identity_distance(x: torch.Tensor) -> torch.Tensor:
 
 
 def dimension_contrast(
-    z1: torch.Tensor,
-    z2: torch.Tensor,
+    z1: Tensor,
+    z2: Tensor,
     *,
     temperature: float = 5.0,
     variant: Literal["released", "paper"] = "released",
-) -> torch.Tensor:
+) -> Tensor:
     r"""Contrast every column with the columns of the other view (DCL).
 
     $$\frac1D \sum_c -\log \frac{e^{S_{cc}/\tau}}{\sum_d e^{S_{cd}/\tau}}, \qquad
@@ -157,7 +154,7 @@ def dimension_contrast(
 
 
 def shuffled_group_whitening(
-    views: torch.Tensor,
+    views: Tensor,
     groups: int,
     generator: torch.Generator | None = None,
     *,
@@ -165,7 +162,7 @@ def shuffled_group_whitening(
     method: Literal["zca", "pca"] = "zca",
     eps: float = 1e-5,
     stop_gradient: bool = True,
-) -> torch.Tensor:
+) -> Tensor:
     r"""Whiten the columns of every view in groups, which are dealt by a random permutation.
 
     $$\mathrm{SGW}_\pi(X) = \pi^{-1}\big[(X_g - \mu_g)\, \Sigma_g^{-1/2}\big]_{g = 1 .. k}$$

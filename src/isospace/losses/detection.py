@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
+if TYPE_CHECKING:  # `isospace train --help` does without torch
+    from torch import Tensor
+
 
 def replace_words(
-    original: torch.Tensor,
-    masked: torch.Tensor,
-    guesses: torch.Tensor,
-    mask: torch.Tensor,
-    *,
-    everywhere: bool,
-) -> torch.Tensor:
+    original: Tensor, masked: Tensor, guesses: Tensor, mask: Tensor, *, everywhere: bool
+) -> Tensor:
     """Return the sentences with a generator's words; the first token stays.
 
     All tensors are (n, length): ids of the sentences, ids with mask tokens (`masked`), ids of the
@@ -29,13 +27,13 @@ def replace_words(
 
 
 def replacement_detection(
-    logits: torch.Tensor,
-    shown: torch.Tensor,
-    original: torch.Tensor,
-    mask: torch.Tensor,
+    logits: Tensor,
+    shown: Tensor,
+    original: Tensor,
+    mask: Tensor,
     *,
     positions: Literal["tokens", "all"] = "tokens",
-) -> torch.Tensor:
+) -> Tensor:
     r"""Return the cross-entropy of original against replaced words.
 
     Clark et al. 2020, "ELECTRA"; with the sentence's vector Chuang et al. 2022, "DiffCSE".
@@ -51,8 +49,8 @@ def replacement_detection(
 
 
 def token_information(
-    local: torch.Tensor, sentence: torch.Tensor, mask: torch.Tensor, *, constants: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
+    local: Tensor, sentence: Tensor, mask: Tensor, *, constants: bool = True
+) -> tuple[Tensor, Tensor]:
     r"""Return the two expectations of the Jensen-Shannon estimate of mutual information.
 
     $$E^+ = \mathbb{E}_{t \in i}[\log 2 - \mathrm{sp}(-s_{ti})], \quad

@@ -7,10 +7,15 @@ list is left.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
+if TYPE_CHECKING:  # `isospace train --help` does without torch
+    from torch import Tensor
 
-def ranking_divergence(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+
+def ranking_divergence(first: Tensor, second: Tensor) -> Tensor:
     r"""Return the Jensen-Shannon divergence of the rows' softmax, (list,).
 
     $$\tfrac12 \mathrm{KL}(p \| m) + \tfrac12 \mathrm{KL}(q \| m), \qquad m = (p + q) / 2$$
@@ -22,7 +27,7 @@ def ranking_divergence(first: torch.Tensor, second: torch.Tensor) -> torch.Tenso
     return (p.exp() * (p - middle) + q.exp() * (q - middle)).sum(dim=1) / 2
 
 
-def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     r"""Return the cross-entropy of the student's softmax under the teacher's.
 
     $$-\frac1N \sum_i \sigma(T_i) \cdot \log \sigma(S_i)$$
@@ -35,7 +40,7 @@ def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     return -_mean((wanted * log_p).sum(dim=1))
 
 
-def list_mle(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+def list_mle(student: Tensor, teacher: Tensor) -> Tensor:
     r"""Return the negative log-likelihood of the teacher's order under the student.
 
     $$-\frac1N \sum_i \sum_k \log \frac{e^{S_{i\pi_k}}}{\sum_{l \ge k} e^{S_{i\pi_l}}}$$
@@ -52,7 +57,7 @@ def list_mle(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     return _mean((left - student).masked_fill(~listed, 0.0).sum(dim=1))
 
 
-def margin_mse(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+def margin_mse(student: Tensor, teacher: Tensor) -> Tensor:
     r"""Return the squared error of the margins between each list's own text and its others.
 
     $$\mathrm{mean}_{i, j \ne i} \big((S_{ii} - S_{ij}) - (T_{ii} - T_{ij})\big)^2$$
@@ -65,14 +70,12 @@ def margin_mse(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     return _mean((margins - wanted)[known].square())
 
 
-def _lists(
-    student: torch.Tensor, teacher: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _lists(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the lists that have two texts or more, and which texts are in them."""
     listed = ~teacher.isnan()
     ranked = listed.sum(dim=1) > 1
     return student[ranked], teacher[ranked], listed[ranked]
 
 
-def _mean(losses: torch.Tensor) -> torch.Tensor:
+def _mean(losses: Tensor) -> Tensor:
     return losses.sum() / max(1, losses.numel())

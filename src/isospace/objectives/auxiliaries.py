@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor, nn
 
 from isospace.views import Views
 
@@ -20,18 +21,18 @@ Encoder: TypeAlias = Any
 """An `isospace.encoders.encoder.Encoder`, which this package may not import."""
 
 
-class Auxiliary(torch.nn.Module):
+class Auxiliary(nn.Module):
     """Base of auxiliary networks and memories."""
 
     @property
-    def frozen(self) -> Mapping[str, torch.nn.Module]:
+    def frozen(self) -> Mapping[str, nn.Module]:
         """Parts that never change, by the setting that names the source of each; by default none.
 
         A checkpoint holds their hash alone; a resumed run loads them from their source again.
         """
         return {}
 
-    def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
+    def after_update(self, encoder: nn.Module, views: Views) -> None:
         """Do what is due once the optimiser has stepped; by default nothing.
 
         A head that is an `Auxiliary` too is called as well.
@@ -43,23 +44,21 @@ class Auxiliary(torch.nn.Module):
         """
 
 
-ByName: TypeAlias = dict[str, torch.nn.Module]
+ByName: TypeAlias = dict[str, nn.Module]
 """Name -> auxiliary network or memory."""
 
 
-class Seeded(torch.nn.Module):
+class Seeded(nn.Module):
     """Base of modules that draw random numbers; the generator's state is in `state_dict`."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.generator = generator
 
-    def get_extra_state(self) -> torch.Tensor:
-        """Return the generator's state, a uint8 tensor."""
+    def get_extra_state(self) -> Tensor:
         return self.generator.get_state()
 
-    def set_extra_state(self, state: torch.Tensor) -> None:
-        """Continue from a saved state."""
+    def set_extra_state(self, state: Tensor) -> None:
         self.generator.set_state(state.cpu())
 
 
@@ -88,12 +87,9 @@ class Draws(Seeded, Auxiliary):
 class Network(Auxiliary):
     """A copy of the encoder, which can encode views (`View.by`).
 
-    Args:
-        encoder: copied as it is.
-        trained: the optimiser trains the parameters that it trains in the encoder; otherwise the
-            copy's vectors have no gradient.
-        momentum: m, after every update the copy becomes m times itself plus (1 - m) times the
-            encoder; `None` leaves the copy. May depend on the number of the update to come, from 2.
+    The optimiser trains a `trained` copy like the encoder; the vectors of others have no gradient.
+    After every update the copy becomes m times itself plus (1 - m) times the encoder. m is the
+    `momentum`, or a function of the number of the update to come, from 2; `None` leaves the copy.
     """
 
     def __init__(
@@ -108,16 +104,16 @@ class Network(Auxiliary):
         if not trained:
             self.encoder.requires_grad_(False)
         self.trained, self.momentum = trained, momentum
-        self._updates: torch.Tensor
+        self._updates: Tensor
         self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
 
     @property
-    def frozen(self) -> Mapping[str, torch.nn.Module]:
+    def frozen(self) -> Mapping[str, nn.Module]:
         """Return the copy, unless the optimiser or momentum moves it."""
         moves = self.trained or self.momentum is not None
         return {} if moves else {"model": self.encoder}
 
-    def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
+    def after_update(self, encoder: nn.Module, views: Views) -> None:
         self._updates += 1
         if self.momentum is not None:
             m = self.momentum(int(self._updates)) if callable(self.momentum) else self.momentum
@@ -125,42 +121,38 @@ class Network(Auxiliary):
 
 
 @torch.no_grad()
-def follow(copied: torch.nn.Module, original: torch.nn.Module, momentum: float) -> None:
+def follow(copied: nn.Module, original: nn.Module, momentum: float) -> None:
     """Set the copy's parameters to m times themselves plus (1 - m) times the original's."""
     for ours, theirs in zip(copied.parameters(), original.parameters(), strict=True):
         ours.lerp_(theirs, 1 - momentum)
 
 
 class Queue(Auxiliary):
-    """The last vectors of one view, oldest first (MoCo; He et al. 2020).
+    """The last `size` vectors of one projected view, oldest first (MoCo; He et al. 2020).
 
-    Args:
-        size: number of vectors kept.
-        dim: width of a vector.
-        view: index of the projected view that is kept.
-        start: (n, dim) vectors before the first update; `None`: none.
+    `start` (n, dim) are the vectors before the first update.
     """
 
-    def __init__(self, size: int, dim: int, view: int, start: torch.Tensor | None = None) -> None:
+    def __init__(self, size: int, dim: int, view: int, start: Tensor | None = None) -> None:
         super().__init__()
         self.dim, self.view = dim, view
-        self._rows: torch.Tensor
-        self._filled: torch.Tensor
+        self._rows: Tensor
+        self._filled: Tensor
         self.register_buffer("_rows", torch.zeros(size, dim))
         self.register_buffer("_filled", torch.zeros((), dtype=torch.int64))
         if start is not None:
             self.push(start)
 
     @property
-    def rows(self) -> torch.Tensor:
+    def rows(self) -> Tensor:
         """The vectors (n, dim), n at most the size."""
         return self._rows[len(self._rows) - int(self._filled) :]
 
     @torch.no_grad()
-    def push(self, vectors: torch.Tensor) -> None:
+    def push(self, vectors: Tensor) -> None:
         """Append vectors (batch, dim) and drop the oldest."""
         self._rows.copy_(torch.cat([self._rows, vectors.to(self._rows)])[len(vectors) :])
         self._filled.copy_(torch.clamp(self._filled + len(vectors), max=len(self._rows)))
 
-    def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
+    def after_update(self, encoder: nn.Module, views: Views) -> None:
         self.push(views.projected[self.view])

@@ -79,7 +79,7 @@ class RankStudy(MLPOrNone):
         if not self.rows:
             return head
         return heads.in_turn(
-            head, lambda dim, generator: heads.ArtificialRows(self.rows, dim, generator)
+            head, lambda dim, generator: heads.GaussianRows(self.rows, dim, generator, fixed=True)
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

@@ -31,13 +31,7 @@ def _entries() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Paper:
-    """A publication, an entry of papers.bib.
-
-    Attributes:
-        key: citation key of the entry that gives title, year and url.
-        others: citation keys of further entries.
-        own_title: title that replaces the entry's.
-    """
+    """A publication: entries of papers.bib, of which the first gives title, year and url."""
 
     key: str
     others: tuple[str, ...] = ()
@@ -45,25 +39,22 @@ class Paper:
 
     @property
     def bibtex(self) -> str:
-        """The entries, separated by blank lines."""
         return "\n\n".join(_entries()[key] for key in (self.key, *self.others))
 
     @property
     def title(self) -> str:
-        """The title in one line, without braces."""
         return self.own_title or self._field("title")
 
     @property
     def year(self) -> int:
-        """The year of publication."""
         return int(self._field("year"))
 
     @property
     def url(self) -> str:
-        """The address of the text."""
         return self._field("url")
 
     def _field(self, name: str) -> str:
+        """Return a field of the entry in one line, without braces."""
         found = re.search(rf"^ *{name} = \{{(.*?)\}},?$", self.bibtex, re.MULTILINE | re.DOTALL)
         assert found is not None
         return " ".join(re.sub("[{}]", "", found[1]).split())
@@ -98,7 +89,7 @@ class Objective(ABC):
 
     @property
     def reads_teacher(self) -> bool:
-        """True where the terms read `Views.teacher`; by default false."""
+        """True where the terms read `Views.teacher`."""
         return False
 
     @property
@@ -212,5 +203,4 @@ class Projected:
 
     @property
     def training_head(self) -> heads.Head:
-        """The projector."""
         return partial(heads.Projector, widths=self.projector, first_bias=self.first_bias)

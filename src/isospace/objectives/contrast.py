@@ -24,26 +24,19 @@ from isospace.views import View, Views
 
 @dataclass(frozen=True)
 class Plan:
-    """The declaration of a contrastive objective, which overlays extend.
-
-    Attributes:
-        views: the passes through the encoder.
-        head: on the encoder during training.
-        logits: maps views to cosines over the temperature, (batch, n) or (positive, batch, n), n
-            at least the batch. Positives are on the diagonal, columns after the batch are further
-            negatives.
-        contrasted: changes these logits before their cross-entropy.
-        name: of the contrast among the terms.
-        further: names of the weighted terms that `terms` adds.
-        terms: maps views and logits to these terms.
-    """
+    """The declaration of a contrastive objective, which overlays extend."""
 
     views: tuple[View, ...]
     head: heads.Head
     logits: Callable[[Views], torch.Tensor]
+    """Maps views to cosines over the temperature, (batch, n) or (positive, batch, n), n at least
+    the batch. Positives are on the diagonal, columns after the batch are further negatives."""
     contrasted: Callable[[Views, torch.Tensor], torch.Tensor] = lambda views, logits: logits
+    """Changes these logits before their cross-entropy."""
     name: str = "info_nce"
+    """Name of the contrast among the terms."""
     further: tuple[str, ...] = ()
+    """Names of the weighted terms that `terms` adds."""
     terms: Callable[[Views, torch.Tensor], Mapping[str, torch.Tensor]] = lambda views, logits: {}
 
     def loss(self, views: Views) -> dict[str, torch.Tensor]:
@@ -92,7 +85,7 @@ def with_group_whitening(plan: Plan, groups: int | None) -> Plan:
     """Whiten every view in shuffled groups before the head (WhitenedCSE)."""
 
     def whitening(dim: int, generator: torch.Generator) -> torch.nn.Module:
-        return heads.GroupWhitening(dim, heads.group_count(dim, groups), generator)
+        return heads.GroupWhitening(dim, groups, generator)
 
     return replace(plan, head=heads.in_turn(whitening, plan.head))
 

@@ -24,11 +24,8 @@ MASKED = 0.15
 class Sampling:
     """The sampling of spans from a document (DeCLUTR, section 3.1, as released).
 
-    Attributes:
-        anchors: number of spans that are far from each other.
-        positives: number of positives of each anchor.
-        shortest: number of tokens of the shortest span, without the special ones.
-        longest: number of tokens of the longest span.
+    There are `positives` for each of the `anchors`, which are far from each other. `shortest` and
+    `longest` count a span's tokens without the special ones.
     """
 
     anchors: int = 2
@@ -38,7 +35,6 @@ class Sampling:
 
     @property
     def needs(self) -> int:
-        """Least number of tokens of a document."""
         return 2 * self.anchors * self.longest
 
     def draw(self, n: int, random: np.random.Generator) -> tuple[list[slice], list[list[slice]]]:
@@ -82,33 +78,25 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Span(Edit):
-    """A span of the text, inside its special tokens.
+    """A span of the text, inside its special tokens: an anchor, or a positive of this anchor.
 
     Views of one `stream` see one draw of all spans.
-
-    Attributes:
-        sampling: of all spans.
-        anchor: number of the anchor.
-        positive: number of its positive; `None`: the anchor itself.
-        masked: share of the tokens to guess: 8 of 10 are masked, one is a random token, one stays
-            (BERT's rule).
-        targets: return the original tokens where they are guessed, and `NO_TARGET` at other places.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
     anchor: int = 0
     positive: int | None = None
     masked: float = 0.0
+    """Share of the tokens to guess: 8 of 10 are masked, one is a random token, one stays (BERT)."""
     targets: bool = False
+    """Return the original tokens where they are guessed, and `NO_TARGET` at other places."""
 
     @property
     def needs_mask(self) -> bool:  # type: ignore[override]
-        """True where tokens are masked."""
         return self.masked > 0
 
     @property
     def needs(self) -> int:  # type: ignore[override]
-        """The tokens that the document must have."""
         return self.sampling.needs
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from isospace.objectives import heads
@@ -16,9 +17,7 @@ _LOGITS = 1 << 24
 """Number of logits in memory: 64 MB in float32. A batch of 64 passages has 100 million or more."""
 
 
-def word_loss(
-    states: torch.Tensor, words: torch.Tensor, bias: torch.Tensor, labels: torch.Tensor
-) -> torch.Tensor:
+def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
     r"""Return the negative log-likelihood of the labels, summed over tokens.
 
     $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
@@ -30,19 +29,13 @@ def word_loss(
     Logits are computed for a slice of tokens at a time, together with their gradients. So none is
     kept for the backward pass or computed twice.
     """
-    apply: Callable[..., torch.Tensor] = _WordLoss.apply
+    apply: Callable[..., Tensor] = _WordLoss.apply
     return apply(states, words, bias, labels)
 
 
 class _WordLoss(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        states: torch.Tensor,
-        words: torch.Tensor,
-        bias: torch.Tensor,
-        labels: torch.Tensor,
-    ) -> torch.Tensor:
+    def forward(ctx: Any, states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
         total = states.new_zeros(())
         gradients = [
             torch.zeros_like(x) if wanted else None
@@ -69,7 +62,7 @@ class _WordLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return (*(None if x is None else gradient * x for x in ctx.saved_tensors), None)
 
 
@@ -83,34 +76,34 @@ class MaskedHead(Auxiliary):
         ValueError: the word embeddings have another width than the token states.
     """
 
-    def __init__(self, words: torch.nn.Embedding, dim: int, eps: float = 1e-5) -> None:
+    def __init__(self, words: nn.Embedding, dim: int, eps: float = 1e-5) -> None:
         super().__init__()
         count, width = words.weight.shape
         if width != dim:
             raise ValueError(f"word embeddings have {width} dimensions and token states {dim}")
         self._words = (words,)  # in a tuple: it stays the encoder's module alone
-        self.dense = torch.nn.Linear(dim, dim, device="meta").to_empty(device="cpu")
-        self.norm = torch.nn.LayerNorm(dim, eps=eps)
-        self.bias = torch.nn.Parameter(torch.zeros(count))
+        self.dense = nn.Linear(dim, dim, device="meta").to_empty(device="cpu")
+        self.norm = nn.LayerNorm(dim, eps=eps)
+        self.bias = nn.Parameter(torch.zeros(count))
         with torch.no_grad():
-            torch.nn.init.eye_(self.dense.weight)
+            nn.init.eye_(self.dense.weight)
             self.dense.bias.zero_()
 
-    def forward(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: Tensor, ids: Tensor) -> Tensor:
         """Return the negative log-likelihood of tokens `ids` (n,) at `states` (n, dim), summed."""
-        hidden = self.norm(torch.nn.functional.gelu(self.dense(states)))
+        hidden = self.norm(nn.functional.gelu(self.dense(states)))
         return word_loss(hidden, self._words[0].weight.to(hidden), self.bias, ids)
 
-    def loss(self, views: Sequence[TokenStates], targets: Sequence[TokenIds]) -> torch.Tensor:
+    def loss(self, views: Sequence[TokenStates], targets: Sequence[TokenIds]) -> Tensor:
         """Return the cross-entropy, a mean over the tokens to guess in all views, or 0."""
         wanted = [(target.ids != NO_TARGET) & target.mask.bool() for target in targets]
         states = [view.states[here] for view, here in zip(views, wanted, strict=True)]
         ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
-        total: torch.Tensor = self(torch.cat(states), ids)
+        total: Tensor = self(torch.cat(states), ids)
         return total / max(1, len(ids))
 
 
-class Convolutions(torch.nn.Module):
+class Convolutions(nn.Module):
     """Concatenated convolutions of several kernel widths over the same tokens (IS-BERT)."""
 
     def __init__(
@@ -124,9 +117,9 @@ class Convolutions(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.dim, self.channels, self.kernels, self.relu = dim, channels, tuple(kernels), relu
-        self.layers = torch.nn.ModuleList()
+        self.layers = nn.ModuleList()
         for kernel in kernels:
-            empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
+            empty = nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
             layer = empty.to_empty(device="cpu")
             bound = (dim * kernel) ** -0.5  # PyTorch's initialisation, drawn from our generator
             with torch.no_grad():
@@ -134,7 +127,7 @@ class Convolutions(torch.nn.Module):
                     parameter.uniform_(-bound, bound, generator=generator)
             self.layers.append(layer)
 
-    def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """Convolve token states (batch, length, dim) with a mask (batch, length).
 
         States must be zero at the padding. The result (batch, length, channels of all convolutions)
@@ -146,7 +139,7 @@ class Convolutions(torch.nn.Module):
         return features * mask.unsqueeze(-1)
 
 
-class CrossAttention(torch.nn.Module):
+class CrossAttention(nn.Module):
     """Attention to one vector (TSDAE); its weight is 1, so there are no queries.
 
     The layer's self-attention gives heads, norm and dropout.
@@ -154,19 +147,19 @@ class CrossAttention(torch.nn.Module):
 
     def __init__(self, attention: Any, dim: int) -> None:
         super().__init__()
-        self.value, self.output = torch.nn.Linear(dim, dim), torch.nn.Linear(dim, dim)
-        self.norm = torch.nn.LayerNorm(dim, eps=attention.output.LayerNorm.eps)
+        self.value, self.output = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.norm = nn.LayerNorm(dim, eps=attention.output.LayerNorm.eps)
         for layer in (self.value, self.output):
-            torch.nn.init.normal_(layer.weight, std=0.02)
-            torch.nn.init.zeros_(layer.bias)
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
 
-    def forward(self, states: torch.Tensor, sentence: torch.Tensor, attention: Any) -> torch.Tensor:
+    def forward(self, states: Tensor, sentence: Tensor, attention: Any) -> Tensor:
         """Add the attended `sentence` (n, dim) to states (n, length, dim)."""
         count = attention.self.num_attention_heads
         weights = attention.self.dropout(states.new_ones(*states.shape[:2], count, 1))
         values = self.value(sentence).unflatten(-1, (count, -1)).unsqueeze(1)
         attended = attention.output.dropout(self.output((weights * values).flatten(2)))
-        out: torch.Tensor = self.norm(states + attended)
+        out: Tensor = self.norm(states + attended)
         return out
 
 
@@ -192,12 +185,12 @@ class Decoder(Draws):
             crosses = [CrossAttention(attention, dim) for attention in encoder.attentions]
             eps = encoder.attentions[0].output.LayerNorm.eps
             self.head = MaskedHead(encoder.word_embeddings, dim, eps)
-            torch.nn.init.normal_(self.head.dense.weight, std=0.02)
+            nn.init.normal_(self.head.dense.weight, std=0.02)
         if pretrained is not None:
             self.head.load_state_dict(pretrained)
-        self.crosses = torch.nn.ModuleList(crosses)
+        self.crosses = nn.ModuleList(crosses)
 
-    def forward(self, sentences: torch.Tensor, target: TokenIds) -> torch.Tensor:
+    def forward(self, sentences: Tensor, target: TokenIds) -> Tensor:
         """Return the negative log-likelihood of a token given the tokens before it, a scalar.
 
         It is the mean over all tokens of `target` except the first ones, given the vectors
@@ -213,30 +206,8 @@ class Decoder(Draws):
         with self.own_draws(sentences.device):
             states = encoder.token_states(ids, earlier * seen.unsqueeze(1), attended=attended)
         labels = target.ids[:, 1:][predicted]
-        total: torch.Tensor = self.head(states[predicted], labels)
+        total: Tensor = self.head(states[predicted], labels)
         return total / len(labels)
-
-
-def _require_room(encoder: Encoder) -> None:
-    """Refuse an encoder whose vectors do not fit among its word embeddings.
-
-    Raises:
-        ValueError: the widths differ, or the embeddings cannot be replaced.
-    """
-    widths = []
-
-    def seen(embedded: torch.Tensor) -> torch.Tensor:
-        widths.append(embedded.shape[-1])
-        return embedded
-
-    one = torch.zeros((1, 1), dtype=torch.int64, device=encoder.device)
-    with torch.no_grad():
-        encoder.token_states(one, torch.ones_like(one), 0.0, embedded=seen)
-    if widths != [encoder.dim]:
-        raise ValueError(
-            f"its word embeddings have {widths[0]} dimensions and its sentence vectors "
-            f"{encoder.dim}; the detector needs both equal"
-        )
 
 
 class Detector(Draws):
@@ -244,11 +215,22 @@ class Detector(Draws):
 
     The discriminator is a trained copy of the encoder. The generator is `language_model`, (ids,
     mask) to logits; `None` draws words of the batch.
+
+    Raises:
+        ValueError: sentence vectors cannot be read in the place of an embedding.
     """
 
-    def __init__(self, encoder: Encoder, language_model: torch.nn.Module | None, seed: int) -> None:
+    def __init__(self, encoder: Encoder, language_model: nn.Module | None, seed: int) -> None:
         super().__init__(seed)
-        _require_room(encoder)
+        width = encoder.word_embeddings.embedding_dim
+        if width != encoder.dim:
+            raise ValueError(
+                f"its word embeddings have {width} dimensions and its sentence vectors "
+                f"{encoder.dim}; the detector needs both equal"
+            )
+        one = torch.ones((1, 1), dtype=torch.int64, device=encoder.device)
+        with torch.no_grad():  # refused here and not in the first step
+            encoder.token_states(one, one, 0.0, embedded=lambda embedded: embedded)
         self.special = tuple(encoder.vocabulary.special)
         self.language_model = language_model
         self.discriminator = Network(encoder, trained=True)
@@ -258,10 +240,10 @@ class Detector(Draws):
             self.head.bias.zero_()
 
     @property
-    def frozen(self) -> Mapping[str, torch.nn.Module]:
+    def frozen(self) -> Mapping[str, nn.Module]:
         return {} if self.language_model is None else {"generator": self.language_model}
 
-    def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> torch.Tensor:
+    def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> Tensor:
         """Return words for every place of the masked sentences, (n, length) ids.
 
         They are the generator's likeliest words, or `sampled` from it.
@@ -271,26 +253,24 @@ class Detector(Draws):
             words = original.ids[original.mask.bool() & ~torch.isin(original.ids, special)]
             drawn = torch.randint(len(words), original.ids.shape, generator=self.generator)
             return words[drawn.to(words)]
-        logits: torch.Tensor = self.language_model(masked.ids, masked.mask)
+        logits: Tensor = self.language_model(masked.ids, masked.mask)
         if sampled:  # the largest after Gumbel noise
             uniform = torch.rand(logits.shape, generator=self.generator).to(logits)
             logits = logits - torch.log(-torch.log(uniform.clamp(min=1e-20)))
         return logits.argmax(-1)
 
-    def forward(
-        self, sentences: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, sentences: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the logits (n, length, 2) of original and replaced.
 
         `ids` (n, length) have replaced words; `mask` (n, length) is 1 for tokens. `sentences` (n,
         dim) are read in the place of the first token's embedding.
         """
 
-        def conditioned(embeddings: torch.Tensor) -> torch.Tensor:
+        def conditioned(embeddings: Tensor) -> Tensor:
             return torch.cat([sentences.unsqueeze(1).to(embeddings), embeddings[:, 1:]], dim=1)
 
         encoder: Any = self.discriminator.encoder
         with self.own_draws(sentences.device):
             states = encoder.token_states(ids, mask, embedded=conditioned)
-        logits: torch.Tensor = self.head(states)
+        logits: Tensor = self.head(states)
         return logits

@@ -46,7 +46,7 @@ class GSInfoNCE(Contrast, MLPOrNone):
         """Two views under dropout; the noise travels as further views behind the head."""
         head = heads.in_turn(
             heads.mlp_or_none(self.head),
-            lambda dim, generator: heads.GaussianRows(self.noise_rows, generator),
+            lambda dim, generator: heads.GaussianRows(self.noise_rows, dim, generator),
         )
         return Plan((View(), View()), head, self.logits)
 

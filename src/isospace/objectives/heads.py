@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from isospace.objectives.auxiliaries import Auxiliary, Seeded, follow
 from isospace.operators.similarity import nearest_others, upcast, without_autocast
 from isospace.operators.whitening import split_groups
 from isospace.views import Views
+
+if TYPE_CHECKING:
+    from isospace.objectives.vascl import VaSCL
 
 Head: TypeAlias = Callable[[int, torch.Generator], nn.Module]
 """Builds a head for vectors of a width; raises `ValueError` if its settings do not fit the width.
@@ -41,7 +44,6 @@ class TanhMLP(nn.Module):
         self.dense = normal_linear(dim, generator)
 
     def forward(self, views: Tensor) -> Tensor:
-        """`(view, batch, dim) -> (view, batch, dim)`."""
         out: Tensor = self.dense(views.to(self.dense.weight.dtype)).tanh()
         return out
 
@@ -103,38 +105,25 @@ def linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> n
     return layer
 
 
-def group_count(dim: int, groups: int | None) -> int:
-    """Return the number of groups that whiten `dim` dimensions; `None` takes groups of two.
-
-    Raises:
-        ValueError: `groups` is `None` and `dim` is odd.
-    """
-    if groups is None and dim % 2:
-        divisors = [n for n in range(1, dim + 1) if dim % n == 0]
-        raise ValueError(
-            f"{dim} dimensions cannot be cut into groups of two. Set `groups` to one of {divisors}"
-        )
-    return dim // 2 if groups is None else groups
-
-
 class GroupWhitening(Seeded):
     """Group whitening of every view by its batch statistics (WhitenedCSE).
 
     The paper's running statistics (Eq. 13) are for inference, where there is no head.
 
     Args:
+        groups: number of groups; `None` takes groups of two dimensions.
         shuffle: deal columns to groups by a permutation per view and step.
         copies: whiten each incoming view this many times, each under a fresh permutation.
         options: of `losses.shuffled_group_whitening`.
 
     Raises:
-        ValueError: `groups` does not divide `dim`.
+        ValueError: the dimensions cannot be cut into so many groups.
     """
 
     def __init__(
         self,
         dim: int,
-        groups: int,
+        groups: int | None,
         generator: torch.Generator,
         *,
         shuffle: bool = True,
@@ -142,8 +131,9 @@ class GroupWhitening(Seeded):
         **options: Any,
     ) -> None:
         super().__init__(generator)
-        split_groups(torch.empty(0, dim), groups)  # refused here and not in the first step
-        self.groups, self.shuffle, self.copies, self.options = groups, shuffle, copies, options
+        self.groups = dim // 2 if groups is None else groups
+        split_groups(torch.empty(0, dim), self.groups)  # refused here and not in the first step
+        self.shuffle, self.copies, self.options = shuffle, copies, options
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view * copies, batch, dim)`."""
@@ -183,7 +173,6 @@ class JointProjector(nn.Module):
         )
 
     def forward(self, views: Tensor) -> Tensor:
-        """`(view, batch, dim) -> (view, batch, dim)`."""
         rows: Tensor = self.layers(upcast(views).flatten(0, 1))
         return rows.view_as(views)
 
@@ -201,41 +190,33 @@ class GaussianCopies(Seeded):
         return torch.cat([views, views + self.deviation * noise])
 
 
-class ArtificialRows(nn.Module):
-    """Views followed by fixed rows ~ N(0, 1), packed as views (SimCSE++, rank study).
+class GaussianRows(Seeded):
+    """Views followed by rows ~ N(0, 1), packed as views.
 
-    The rows are drawn once and fill `ceil(rows / batch)` further views, the last one padded with
-    zeros: `out[view:].flatten(0, 1)[:rows]` are the rows.
+    The rows are new in each step (GS-InfoNCE), or `fixed` when the head is built (SimCSE++, rank
+    study). They fill `ceil(rows / batch)` further views, the last one padded with zeros:
+    `out[view:].flatten(0, 1)[:rows]` are the rows.
     """
 
-    artificial: Tensor
+    drawn: Tensor | None
 
-    def __init__(self, rows: int, dim: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.register_buffer("artificial", torch.randn(rows, dim, generator=generator))
-
-    def forward(self, views: Tensor) -> Tensor:
-        """`(view, batch, dim) -> (view + ceil(rows / batch), batch, dim)`."""
-        return _with_rows(views, self.artificial)
-
-
-class GaussianRows(Seeded):
-    """Views followed by fresh rows ~ N(0, 1), packed like `ArtificialRows` (GS-InfoNCE)."""
-
-    def __init__(self, rows: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, rows: int, dim: int, generator: torch.Generator, *, fixed: bool = False
+    ) -> None:
         super().__init__(generator)
         self.rows = rows
+        drawn = torch.randn(rows, dim, generator=generator) if fixed else None
+        self.register_buffer("drawn", drawn)
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view + ceil(rows / batch), batch, dim)`."""
-        return _with_rows(views, torch.randn(self.rows, views.shape[2], generator=self.generator))
-
-
-def _with_rows(views: Tensor, rows: Tensor) -> Tensor:
-    _, batch, dim = views.shape
-    packed = views.new_zeros(-(-len(rows) // batch) * batch, dim)
-    packed[: len(rows)] = rows
-    return torch.cat([views, packed.reshape(-1, batch, dim)])
+        _, batch, dim = views.shape
+        rows = self.drawn
+        if rows is None:
+            rows = torch.randn(self.rows, dim, generator=self.generator)
+        packed = views.new_zeros(-(-self.rows // batch) * batch, dim)
+        packed[: self.rows] = rows
+        return torch.cat([views, packed.reshape(-1, batch, dim)])
 
 
 class SeededDropout(nn.Module):
@@ -246,7 +227,6 @@ class SeededDropout(nn.Module):
         self.rate, self.generator = rate, generator
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply dropout."""
         if not self.rate:
             return x
         kept = torch.rand(x.shape, generator=self.generator) >= self.rate
@@ -306,34 +286,20 @@ class VirtualView(Seeded):
 
     The virtual view moves every sentence by `radius` along the gradient of a contrast with its
     `neighbours` nearest sentences. This gradient is that at a random point `start_radius` away.
-    The settings are those of the objective.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        generator: torch.Generator,
-        *,
-        width: int,
-        neighbours: int,
-        radius: float,
-        start_radius: float,
-        temperature: float,
-        stop_gradient: bool,
-    ) -> None:
+    def __init__(self, dim: int, generator: torch.Generator, *, settings: VaSCL) -> None:
         super().__init__(generator)
         layers = [linear(dim, dim, generator, bias=False), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, linear(dim, width, generator, bias=False))
-        self.neighbours, self.temperature = neighbours, temperature
-        self.radius, self.start_radius = radius, start_radius
-        self.stop_gradient = stop_gradient
+        self.layers = nn.Sequential(*layers, linear(dim, settings.width, generator, bias=False))
+        self.settings = settings
 
     def forward(self, views: Tensor) -> Tensor:
         """`(2, batch, dim) -> (3, batch, width)`."""
         first, second = upcast(views)
         with without_autocast(first):
             uniform = torch.rand(first.shape, generator=self.generator).to(first) - 0.5
-            start = first.detach() if self.stop_gradient else first
+            start = first.detach() if self.settings.stop_gradient else first
             moved = start + self.step(first.detach(), uniform)
             return torch.stack([self.project(x) for x in (first, second, moved)])
 
@@ -346,13 +312,15 @@ class VirtualView(Seeded):
         """Return the constant step of every row of `x` (batch, dim) from random directions."""
         with torch.enable_grad():
             moved = (directions / (directions.norm(dim=1, keepdim=True) + 1e-8)).requires_grad_()
-            cosines = self.project(x + self.start_radius * moved) @ self.project(x).detach().T
-            logits = cosines / self.temperature
+            start = x + self.settings.start_radius * moved
+            cosines = self.project(start) @ self.project(x).detach().T
+            logits = cosines / self.settings.temperature
             own = torch.eye(len(x), dtype=torch.bool, device=x.device)
-            rivals = nearest_others(x, self.neighbours) | own
+            rivals = nearest_others(x, self.settings.neighbours) | own
             losses = diagonal_cross_entropy(logits.masked_fill(~rivals, -torch.inf))
             (gradient,) = torch.autograd.grad(losses.mean(), moved)
-        step: Tensor = self.radius * gradient / (gradient.norm(dim=1, keepdim=True) + 1e-8)
+        length = gradient.norm(dim=1, keepdim=True) + 1e-8
+        step: Tensor = self.settings.radius * gradient / length
         return step
 
 

@@ -99,7 +99,7 @@ class WhitenedCSE(Objective):
         return own if self.whitening == "none" else heads.in_turn(self._whitening, own)
 
     def _whitening(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        groups = self.group_count(dim)
+        groups = self.groups if self.whitening in ("group", "shuffled-group") else 1
         if self.positives == "permutation" and groups in (1, dim):
             raise ValueError(
                 f"`positives` permutation: needs `groups` between 1 and {dim}, the width of the "
@@ -116,12 +116,6 @@ class WhitenedCSE(Objective):
             eps=self.eps,
             stop_gradient=self.stop_gradient,
         )
-
-    def group_count(self, dim: int) -> int:
-        """Return the number of groups at this width: 1 without groups, dim / 2 by default."""
-        if self.whitening not in ("group", "shuffled-group"):
-            return 1
-        return heads.group_count(dim, self.groups)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         loss = multi_positive(
