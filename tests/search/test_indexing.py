@@ -90,9 +90,11 @@ def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, 
     assert ids() == ["a", "t.csv:0", "t.csv:1", "t.csv:3"]
 
 
-def test_a_later_row_replaces_a_row_with_its_id(toy_model, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("slice_", [2, 64])
+def test_a_later_row_replaces_a_row_with_its_id(toy_model, tmp_path, capsys, monkeypatch, slice_):
+    """Ids repeat within a slice, in the next one, and in another file."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "SLICE", 2)  # ids repeat within a slice, across, and in other files
+    monkeypatch.setattr(files, "SLICE", slice_)
     Path("a.csv").write_text("key,text\nx,a cat\nx,a dog\ny,a tree\n,a bird\nx,a river\n")
     Path("b.csv").write_text("key,text\ny,a house\nz,a road\na.csv:4,a bird\n")
     words = ["index", "a.csv", "b.csv", "--id-column", "key", "--model", toy_model]

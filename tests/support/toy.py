@@ -69,6 +69,22 @@ def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
     )
 
 
+def byte_pairs(*special: str) -> Tokenizer:
+    """Learn 400 byte pairs of the sentences."""
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.train_from_iterator(
+        sentences(100),
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=list(special),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    return pairs
+
+
 def write_toy_model(
     folder: Path, *, length: int = 64, masked_words: bool = False, **sizes: Any
 ) -> Path:
@@ -92,18 +108,7 @@ def write_toy_roberta(
 
     The arguments are those of `write_toy_model`.
     """
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    pairs = Tokenizer(models.BPE())
-    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    pairs.train_from_iterator(
-        sentences(100),
-        trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=special,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        ),
-    )
+    pairs = byte_pairs("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     learned = json.loads(pairs.to_str())["model"]
     merges: Any = [tuple(pair) for pair in learned["merges"]]  # the stub says strings
     tokenizer = RobertaTokenizer(vocab=learned["vocab"], merges=merges, model_max_length=length)

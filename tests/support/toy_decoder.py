@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from toy import sentences
+from tokenizers import decoders
+from toy import byte_pairs
 from transformers import (
     Gemma3TextConfig,
     Gemma3TextModel,
@@ -23,18 +23,8 @@ END = "<|endoftext|>"
 
 
 def _tokenizer(padding_side: str) -> PreTrainedTokenizerFast:
-    pairs = Tokenizer(models.BPE())
-    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs = byte_pairs(END)
     pairs.decoder = decoders.ByteLevel()
-    pairs.train_from_iterator(
-        sentences(100),
-        trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=[END],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        ),
-    )
     return PreTrainedTokenizerFast(
         tokenizer_object=pairs,
         eos_token=END,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isospace.encoders.encoder import Encoder
@@ -50,25 +49,23 @@ class ApproximateIndex:
 class About:
     """The settings of an index.
 
-    `weights` is the model's `weights_hash` for documents. `pooling` is for information only, and
-    `given_pooling` is what the user gave. `root` is the path, relative to the index, of the working
-    directory when the index was made; files below it are stored with relative paths. Fitted values
-    of `compress` are in compression.npz.
+    `weights` is the model's `weights_hash` for documents. `pooling` is what the user gave. `root`
+    is the path, relative to the index, of the working directory when the index was made; files
+    below it are stored with relative paths. Fitted values of `compress` are in compression.npz.
     """
 
     model: str
     weights: str
-    pooling: str
     dim: int
     columns: Mapping[str, ColumnType]
     root: str
     query_prompt: str
     document_prompt: str
     approximate: ApproximateIndex | None = None
-    isospace: str = field(default_factory=lambda: version("isospace"))
     bm25_weight: float | None = None
-    given_pooling: PoolingName | None = None
+    pooling: PoolingName | None = None
     compress: FormName = FULL
+    format: int = 2
 
     @staticmethod
     def new(
@@ -76,8 +73,8 @@ class About:
         encoder: Encoder,
         columns: Mapping[str, ColumnType],
         bm25_weight: float | None,
-        given_pooling: PoolingName | None = None,
-        compress: FormName = FULL,
+        pooling: PoolingName | None,
+        compress: FormName,
     ) -> About:
         """Return the settings of a new index, with paths valid in any working directory."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
@@ -89,14 +86,13 @@ class About:
         return About(
             model,
             weights_hash(encoder, "document"),
-            encoder.pooling,
             encoder.dim,
             columns,
             os.path.relpath(Path.cwd(), folder.resolve()),
             encoder.prompts.query,
             encoder.prompts.document,
             bm25_weight=bm25_weight,
-            given_pooling=given_pooling,
+            pooling=pooling,
             compress=compress,
         )
 
@@ -152,7 +148,7 @@ def load_model(
     if model is None and is_address(name):
         current_consent().require_named(name, str(folder))
     try:
-        encoder = load_encoder(name, about.given_pooling)
+        encoder = load_encoder(name, about.pooling)
     except UserError as error:
         if model is not None:
             raise
