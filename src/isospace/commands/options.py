@@ -143,11 +143,7 @@ _MANY = 1_000_000
 
 
 def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[str]:
-    """Check the words after a command, and return them for tyro, with each amount as two words.
-
-    Raises:
-        UserError: an option, objective, choice or amount ("10 minuts") is not valid.
-    """
+    """Check the words after a command, and return them for tyro, with each amount as two words."""
     known = dict(_options(kind))
     names_objective = any(field.name == "objective" for field in fields(kind))
     found: list[str] = []

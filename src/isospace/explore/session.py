@@ -315,9 +315,6 @@ def open_session(
 
     `texts` are distinct, as `read_corpus` gives them, and `corpus` is their description. `changes`
     are the queries that changed most, for a run of adapt.
-
-    Raises:
-        UserError: a model cannot be loaded.
     """
     progress = progress or Logged()
     encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]

@@ -100,9 +100,6 @@ def fit(
 ) -> dict[str, Value]:
     """Convert the metadata of a row to the column types; missing values become `None`.
 
-    Raises:
-        UserError: a column does not exist, or cannot hold a value.
-
     Examples:
         >>> fit({"a": "str", "b": "float"}, {"a": "1.50", "b": "3"}, "row 1", cell=True)
         {'a': '1.50', 'b': 3.0}
@@ -140,9 +137,6 @@ def condition_of(where: str | None) -> str | None:
     """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
 
     Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
-
-    Raises:
-        UserError: the filter is empty.
     """
     if where is None:
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -195,20 +196,17 @@ class Embedder:
         require_strings("text", texts)
         plain = list(map(normalise, texts))
         vectors = unit_rows(self.encoder.embed(plain, side="document"))
-        return MemoryIndex(texts, vectors, self._query_vectors)
-
-    def _query_vectors(self, queries: TextsOrVectors) -> np.ndarray:
-        """Normalise queries like the texts, and return their vectors of length 1."""
-        if isinstance(queries, str):
-            queries = normalise(queries)
-        elif not isinstance(queries, np.ndarray) or queries.dtype.kind in "OU":
-            queries = [normalise(text) if isinstance(text, str) else text for text in queries]
-        return self._unit_vectors(queries, side="query")
+        return MemoryIndex(texts, vectors, partial(self._unit_vectors, side="query"))
 
     def _unit_vectors(self, items: TextsOrVectors, side: Side | None = None) -> np.ndarray:
+        """Return vectors of length 1; queries are normalised like the texts of an index."""
         vectors: Any = items
         if not isinstance(items, np.ndarray) or items.dtype.kind in "OU":
-            vectors = self.encode(cast("str | Sequence[str]", items), side=side)
+            texts: Any = [items] if isinstance(items, str) else items
+            if side == "query":
+                texts = [normalise(text) if isinstance(text, str) else text for text in texts]
+            vectors = self.encode(texts, side=side)
+            vectors = vectors[0] if isinstance(items, str) else vectors
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
 
 

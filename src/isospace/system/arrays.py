@@ -43,11 +43,7 @@ def row_writer(
 
 
 def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
-    """Read the arrays of an npz file whose names begin with a prefix.
-
-    Raises:
-        UserError: the file is damaged, or holds objects.
-    """
+    """Read the arrays of an npz file whose names begin with a prefix."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files if name.startswith(prefix)}

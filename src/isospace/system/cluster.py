@@ -41,9 +41,6 @@ def connected(engine: Engine) -> Iterator[None]:
 
     A connection that exists already is kept open at the end. Ray's own messages go to standard
     error.
-
-    Raises:
-        UserError: Ray is not installed, or there is no cluster at RAY_ADDRESS.
     """
     if engine == "local":
         yield

@@ -58,11 +58,7 @@ class Consent:
             )
 
     def key(self, host: str) -> str | None:
-        """Return the key for an endpoint on a host; `None` if there is no key.
-
-        Raises:
-            UserError: the named variable is empty, or the user gave the key itself.
-        """
+        """Return the key for an endpoint on a host; `None` if there is no key."""
         if self.key_env is not None:
             if not self.key_env.isidentifier():  # not shown, as it may be a key
                 raise UserError(

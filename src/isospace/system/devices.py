@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,12 +34,9 @@ def default_device() -> str:
 def _cpuinfo(key: str) -> str:
     """Return the first value of a key in /proc/cpuinfo, or "" if it is missing."""
     path = Path("/proc/cpuinfo")
-    if not path.is_file():
-        return ""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next(
-        (v.strip() for k, _, v in (x.partition(":") for x in lines) if k.strip() == key), ""
-    )
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    found = re.search(rf"^{key}\s*:(.*)", text, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def has_bf16() -> bool:

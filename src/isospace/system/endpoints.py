@@ -45,9 +45,6 @@ class Address:
 
         `setting` names the setting, for messages.
 
-        Raises:
-            UserError: the value is not an address, or holds a password or a key.
-
         >>> Address.parse("model", "http://localhost:8080/v1/#nomic/embed")
         Address(url='http://localhost:8080/v1', model='nomic/embed')
         """

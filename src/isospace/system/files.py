@@ -171,11 +171,7 @@ def require_writable(folder: Path, inside: bool = False, setting: str = "output"
 
 
 def require_new(folder: Path | None, setting: str = "output") -> Path:
-    """Return an output folder to make; refuse it before the work if it cannot be made.
-
-    Raises:
-        UserError: the folder is `None`, is occupied, or cannot be made.
-    """
+    """Return an output folder to make; refuse it before the work if it cannot be made."""
     if folder is None:
         raise UserError(f"`{setting}` is missing. Name the folder to make")
     if is_occupied(folder):

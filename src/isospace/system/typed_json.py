@@ -49,9 +49,6 @@ def read(path: Path, kind: type[T], what: str) -> T:
 
     `what` describes the content, for messages. This version of isospace reads and writes the format
     number that is the default of the field `format`, or 1 without this field.
-
-    Raises:
-        UserError: the file is missing or not JSON, has another format, or has an invalid field.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
