@@ -37,16 +37,14 @@ class ArcCSE(Contrast, MLPOrNone):
     of it. Relations: u = 0 and lambda = 0 is `simcse`. There is no released code. Others report the
     triplet's spans, lambda, margin 0 and that dropout is off; the rest are readings:
 
-    - The triplet reads the encoder's vectors, before the head, because these are shipped. So does a
-      re-implementation, which has no head. It compares every sentence with the masked views of all
-      others; here a sentence is compared with its own.
-    - Spans are rounded up to whole tokens, so that every sentence loses one. Each place between the
-      special tokens is equally likely, and each token of a span becomes a mask token. In a sentence
-      of one or two tokens both spans are one token, and the triplet asks nothing.
-    - The paper's $\cos(\theta + u)$ grows again beyond $\pi - u$, where the margin helps a positive
-      that is as far as can be. It stays as printed, because dropout leads nowhere near.
+    - The triplet reads the encoder's vectors, before the head, because these are shipped. It
+      compares a sentence with its own masked views; a re-implementation also with those of others.
+    - Spans are rounded up to whole tokens, and each place is equally likely. In a sentence of one
+      or two tokens both spans are one token, and the triplet asks nothing.
+    - $\cos(\theta + u)$ grows again beyond $\pi - u$, where the margin would help the positive. It
+      stays as printed, because dropout leads nowhere near.
     - The paper's index order allows three readings of the negatives. Here they are $\theta_{ij}$,
-      as in InfoNCE, not $\theta_{ji}$, and not the angles between $z_i$ and $z_j$.
+      as in InfoNCE, not $\theta_{ji}$ or the angles between $z_i$ and $z_j$.
 
     Over pairs of texts $z$ is of the anchor and $z'$ of its positive; the triplet is the anchor's.
     """

@@ -51,11 +51,10 @@ class RankStudy(MLPOrNone):
     C: cross-correlation of the views' columns, taken over the N rows of the batch and R fixed rows
     $\sim \mathcal N(0, 1)$, the same in both views. With N far below D the correlation cannot have
     full rank; the rows give it. They also dilute the gradient of the second term; the control is
-    no rows and w scaled by N / (N + R). Relations: the sum of `simcse` and
-    `barlow-twins` without a projector; `dcl` is the other answer to the same bottleneck.
-    Paper and released code differ: the paper's columns are not centred and it names neither w nor
-    lambda; a commented-out helper standardises the columns and has 0.1 and 0.012. The default
-    follows the code because its constants belong to it.
+    no rows and w scaled by N / (N + R). Relations: the sum of `simcse` and `barlow-twins` without a
+    projector; `dcl` is the other answer to the same bottleneck.
+    Paper and released code differ: the paper does not centre columns and names neither w nor
+    lambda. The default follows a commented-out helper of the code, which has 0.1 and 0.012.
     """
 
     rows: NonNegativeInt = 0

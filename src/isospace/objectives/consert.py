@@ -28,12 +28,10 @@ class ConSERT(Objective):
     features set to 0, the other exchanges the positions of its tokens, [CLS] and [SEP] included;
     dropout is off. Relations: `simcse` has dropout for its only change and one direction, without
     negatives from the same view. There is no head; the paper pools the mean of the last two layers.
-    Paper and released code differ: the code adds the means of the two directions and weighs the
-    sum by 0.15, 0.3 times the mean over 2N of the paper and of this class, which Adam hardly
-    notices. The script for large
-    models (`first` none, `second` shuffle, `with_dropout`) leaves the first view alone, with
-    dropout on. Over pairs of texts the first view is of the anchor, the second of its positive,
-    each with its own change.
+    Paper and released code differ: the code's loss is 0.3 times that of the paper and of this
+    class, which Adam hardly notices. The script for large models leaves the first view alone, with
+    dropout on (`first` none, `second` shuffle, `with_dropout`). Over pairs of texts the first view
+    is of the anchor, the second of its positive, each with its own change.
     """
 
     temperature: PositiveFloat = 0.1

@@ -24,18 +24,14 @@ class CT(Objective):
 
     $a, b$: vectors of the encoder and of a second one, a copy at the start, both trained, neither
     with dropout. $n, n'$: drawn from the batch, each by itself, so that one negative pair in B - 1
-    is a sentence with itself. Relations: `ct-in-batch` compares all with all, and takes pairs of
-    texts, which this one, no contrast over the batch, does not.
-    A symmetric loss over all pairs of the batch would keep the towers equal for ever; the draws
-    are what sets them apart.
+    is a sentence with itself. The draws set the towers apart, which a symmetric loss over all pairs
+    would keep equal. Relations: `ct-in-batch` compares all with all, and takes pairs of texts.
 
     Where paper and released code differ:
     - Code, the default, since the published numbers are its: two unrelated sentences make a
-      negative pair, neither of them the positive. Paper (`variant="paper"`): the positive and
-      another.
-    - The release trains on batches of 16 pairs of 30 sentences, each seen by one tower; here both
-      towers see the whole batch, whose every sentence is a positive, so a batch of B makes 8 B
-      pairs.
+      negative pair. Paper (`variant="paper"`): the positive and another sentence.
+    - The release trains on batches of 16 pairs of 30 sentences. Here every sentence of the batch is
+      a positive, so a batch of B makes 8 B pairs.
     - The release keeps the tower that is better on labelled pairs; here the first is the encoder.
       Its optimiser (RMSprop) and steps of the learning rate are not an objective's.
     """

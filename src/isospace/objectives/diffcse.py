@@ -33,10 +33,8 @@ class DiffCSE(Contrast):
     Paper and released code differ: the paper samples words at the masks; the code (followed here,
     since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
-    it is over tokens, and with `positions` all as in the code. Of the words that are drawn the code
-    masks 80 %, makes 10 % random ones and leaves 10 %, and its generator runs under dropout; here
-    all of them are masked, and it runs without. The detector runs in float32, by transformers' own
-    modules, on every process for the whole batch.
+    it is over tokens, and with `positions` all as in the code. The code masks 80 % of the drawn
+    words, and its generator runs under dropout; here all are masked, and it runs without.
     Over pairs of texts $z$ is of the anchor and $z'$ of its positive. $x$ is the anchor, and the
     detector reads its vector $z$ with both $x''$: the positive has other words.
     """

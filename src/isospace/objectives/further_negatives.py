@@ -31,9 +31,8 @@ class GSInfoNCE(Contrast, MLPOrNone):
 
     $g$: drawn anew in every step, the same for all sentences, never passed through the head.
     Relations: M = 0 would be `simcse`; `mixcse` mixes its further negatives from the batch. The
-    released code has a standard deviation of the noise (0.1 to 0.5), which a cosine does not see,
-    so there is none here. The published numbers use a higher dropout rate of the encoder for BERT
-    (0.2, a setting of the run), 0.1 for RoBERTa.
+    released code has a standard deviation of the noise, which a cosine does not see. The published
+    numbers use a dropout rate of the encoder of 0.2 for BERT (a setting of the run).
     """
 
     noise_rows: PositiveInt = 192
@@ -71,11 +70,11 @@ class MixCSE(Contrast, MLPOrNone):
     Where paper and released code differ:
     - Code: all N mixes of either view count for every anchor. Paper (`variant="paper"`): vectors of
       length 1 are mixed, and an anchor has one mix, that of its own positive. The default follows
-      the code, which gave the published numbers, except for one mistake.
-    - The code multiplies the logits of the excluded cells by 0 (`variant="released"`), which leaves
-      them as negatives of cosine 0. The default excludes them; the loss hardly differs.
-    - The paper's partner is a random sentence of the batch. The code's is the next row, which in a
-      shuffled batch is the same; so it is here.
+      the code, which gave the published numbers.
+    - But the code leaves the excluded cells as negatives of cosine 0 (`variant="released"`). The
+      default excludes them; the loss hardly differs.
+    - The paper's partner is a random sentence, the code's and ours the next row of the batch, which
+      is shuffled.
     """
 
     mix_weight: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -114,13 +113,12 @@ class DCLR(MLPOrNone):
     Where paper and released code differ (`variant="released"`):
     - The code multiplies logits by the weights, so that a false negative still counts, as one of
       cosine 0. By default it is left out.
-    - The code's loss is a binary cross-entropy of each cell of the softmax, which in its own
-      arithmetic is not a number in float32 once a positive's probability rounds to 1 (here it
-      stays finite). By default it is the softmax's.
-    - The code leaves dropout on in the frozen network, and compares its two views; by default it
-      is clean.
-    - The code compares $\cos/\tau$ with $20 \varphi$, which is right only for $\tau$ = 0.05: not
-      here. Its two poolers before the head are not here either.
+    - The code's loss is a binary cross-entropy of each cell of the softmax, which is not a number
+      once a positive's probability rounds to 1 (here it stays finite). By default it is the
+      softmax's.
+    - The code compares two views of the frozen network under dropout; by default it is clean.
+    - Not here: the code compares $\cos/\tau$ with $20 \varphi$, which is right only for $\tau$ =
+      0.05, and has two poolers before the head.
 
     Over pairs of texts $z$ is of the anchor, $z'$ and $c$ are of its positive: j is no negative of
     i where their positives are too alike. That is our reading: $\varphi$ is for texts of one kind,

@@ -29,9 +29,9 @@ class ISBERT(Objective):
     shipped model has the convolutions: a sentence's vector is the mean of their features, 768
     numbers as published.
     Paper and released code differ: the paper has a ReLU behind each convolution (as others quote
-    it), the code (followed here, with which the published numbers were made) has none, and takes
-    log 2 off both expectations, which moves no gradient. The release lets the states at the padding
-    into the convolutions, so that a sentence depends on the longest of its batch; here they are 0.
+    it). The code, which made the published numbers and is followed here, has none, and takes log 2
+    off both expectations. It lets the states at the padding into the convolutions, so that a
+    sentence depends on the longest of its batch; here they are 0.
     """
 
     channels: PositiveInt = 256

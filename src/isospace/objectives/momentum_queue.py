@@ -33,8 +33,7 @@ class ESimCSE(Contrast, MLPOrNone):
     `simcse`; `gs-infonce` has noise in the place of the queue.
     Paper and released code differ: the paper draws up to max(2, rate n) repetitions of n words, the
     code (followed here, with which the rate was tuned) fewer than min(10, rate L), with the special
-    tokens counted. The release's momentum network never gets the pre-trained weights; here it
-    starts from them.
+    tokens counted. The release's momentum network starts without the pre-trained weights.
     Over pairs of texts $z$ is of the anchor, $z^+$ of the positive with words doubled, and the
     queue takes the momentum network's vectors of both texts.
     """
@@ -80,16 +79,15 @@ class MoCoSE(Objective):
     queue is of vectors that are no positives.
 
     Where paper and released code differ, or the code goes wrong:
-    - The code switches dropout on in the copies, which were made without; here that of the encoder
-      is clean (its projection keeps `head_dropout`).
+    - The code's copies are under dropout; here that of the encoder is clean (its projection keeps
+      `head_dropout`).
     - The optimiser of the code trains the copy of the projection too; here it only follows.
-    - The code's queue begins with K random unit vectors, all of which count, and is up to twice as
-      long for a while; here it begins with `queue_start` of them.
-    - Behind T updates the code's $m_t$ falls again; here it stays 1.
-    - The code's branches share the layer of embeddings, which is so trained through both; here the
-      momentum copy has its own.
+    - The code's queue begins with K random unit vectors, and is up to twice as long for a while;
+      here it begins with `queue_start` of them.
+    - After T updates the code's $m_t$ falls again; here it stays 1.
+    - The code's branches share the layer of embeddings; here the momentum copy has its own.
     - The paper moves the words' embeddings along the sign of the last batch's gradient; the code
-      by 5e-9 or not at all, which is about the last bit of an embedding. Here they stay.
+      by 5e-9 or not at all. Here they stay.
 
     Over pairs of texts $q$ is of the anchor and $k$ of its positive; the queue takes the keys of
     both directions, as MoCo's symmetric loss does (He et al. 2020, released code).

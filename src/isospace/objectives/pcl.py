@@ -37,12 +37,11 @@ class PCL(MLPOrNone):
     Where paper and released code differ:
     - The code takes the probabilities $w$ for logits (`variant="released"`), so that the binary
       loss stays near ln 2 and says little. By default it is that of the probabilities.
-    - Followed: means over all cells, KL of P from Q with gradient in both; deletion of the first
-      occurrence of a drawn token; no repetition makes a sentence longer than 32 tokens.
-    - The code gives the peer no attention mask and a pre-trained pooler before the head: not here.
+    - The code is followed in means over all cells, KL with gradient in both networks, deletion of
+      the first occurrence of a drawn token, and no repetition beyond 32 tokens.
+    - Not here: the code's peer has no attention mask, and a pre-trained pooler before the head.
 
-    Over pairs of texts the sentences are anchors, and all copies are of their positives; so the
-    other sentences of $w$ are other anchors, and NCE has the other positives.
+    Over pairs of texts the sentences are anchors, and all copies are of their positives.
     """
 
     temperature: PositiveFloat = 0.05

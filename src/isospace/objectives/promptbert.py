@@ -29,10 +29,10 @@ class PromptBERT(MLPOrNone):
     The evaluated and shipped model reads the mask token of the first template, without W and
     denoising, as the paper does; the tokenizer then holds the template.
     The released code computes one template state for all sentences of equal length, under one
-    dropout draw, here each has its own. It counts the free positions from the first template's
-    length for both templates, and from 0 for RoBERTa, whose positions begin at 2: mistakes that are
-    not repeated here, and without effect on BERT with the published templates. RoBERTa's templates
-    are `This sentence : ' {} ' means [MASK].` and `The sentence : ' {} ' means [MASK].`.
+    dropout draw; here each has its own. It counts the free positions from the first template's
+    length for both templates, and from 0 for RoBERTa, whose positions begin at 2; not here. This
+    has no effect on BERT with the published templates. RoBERTa's templates are
+    `This sentence : ' {} ' means [MASK].` and `The sentence : ' {} ' means [MASK].`.
     Over pairs of texts the first template is around the anchor and the second around its positive.
     """
 

@@ -41,8 +41,7 @@ class RankCSE(Contrast, MLPOrNone):
     Where paper and code differ. RankCSE's authors have released none; a community's code:
     - leaves a text's own place out of ListNet's lists (`own_text` out), not out of ListMLE's;
     - has $\tau_3 = \tau_2$ in place of half of it, and the student's $\tau$ in place of $\tau_2$;
-    - clamps the logarithm of the mean distribution to at least 1e-7, so that its consistency term
-      is the negative entropy of both lists, and never reads $\beta$; here it is the divergence.
+    - has the negative entropy of both lists as consistency term; here it is the divergence.
     GPL compares inner products, with a cross-encoder's logits, without temperatures: here cosines
     are divided by $\tau_2$, and $\tau_3$ is the unit of the teacher's scores.
     """

@@ -23,14 +23,13 @@ class TSDAE(Objective):
 
     $s_i$: the encoder's vector of sentence i after words were deleted, the only input of the
     decoder's cross-attention. $h_t$: the decoder's state after the tokens before t, made ready
-    as for masked words; $E$: the word embeddings. The decoder is the encoder itself, with a causal
-    mask and cross-attention beside its layers: their parameters are the same. Relations: no other
-    row rebuilds text; there are no negatives, and nothing compares sentences.
+    as for masked words; $E$: the word embeddings. The decoder has the encoder's own parameters,
+    with a causal mask and cross-attention beside its layers. Relations: no other row rebuilds text;
+    there are no negatives, and nothing compares sentences.
     The mean is over all tokens of the batch, so that long sentences weigh more. Words are those of
     the encoder's tokenizer; the authors' are NLTK's. Newer example scripts of sentence-transformers
     delete 1 - rate by mistake. The paper pools by the first token (`pooling` cls), and takes
-    batches of 8 at 3e-5 constant. The decoder runs in float32, by transformers' own modules, on
-    every process for the whole batch.
+    batches of 8 at 3e-5 constant.
     """
 
     deletion_rate: Annotated[float, Field(ge=0, lt=1)] = 0.6

@@ -31,9 +31,8 @@ class VaSCL(Objective):
     batches of 1,024 and a learning rate of the head far above the encoder's.
 
     The released code treats e and g(e) as constants in the second term, which then trains the head
-    alone and reaches the encoder only through it. That is the default, because the published
-    numbers are of this code; `stop_gradient` turned off trains the encoder too. $\delta$ is a
-    constant always.
+    alone. That is the default, because the published numbers are of this code; `stop_gradient`
+    turned off trains the encoder too. $\delta$ is always a constant.
     """
 
     neighbours: PositiveInt = 16

@@ -83,10 +83,9 @@ class CovarianceIdentity(MLPOrNone):
 
     $h_v$: view v before the head, where `whitenedcse` would whiten. The question is that of a talk
     on WhitenedCSE: if mild whitening is enough, would a loss do? The identity is meant up to a
-    scale, because cosines do not see the scale. With a batch of N < d the penalty cannot fall below
+    scale, which cosines do not see. With a batch of N < d the penalty cannot fall below
     d / (N - 1) - 1; w = 0 leaves it alone. Relations: no paper has this exact form; the nearest are
-    the variance and covariance terms of `vicreg`, and `dcl`, which compares the dimensions of two
-    views.
+    the terms of `vicreg`, and `dcl`, which compares the dimensions of two views.
     """
 
     temperature: PositiveFloat = 0.05

@@ -32,11 +32,10 @@ class WhitenedCSE(Objective):
     Where paper and released code differ:
     - Eq. 8 as printed, $-\log \sum_p \lambda e^{-s_p} / D_p$ ("l2-printed"), pushes positives away.
       "l2-plus" flips the sign, which is the hard mining that the text rejects. "l2" gives the least
-      similar positive the largest gradient, as the text intends, and is InfoNCE for one positive.
-      The code has $L_1$ with lambda = 1, the default.
-    - Paper: one permutation and one set of statistics per view. Code: the rows run sentence by
-      sentence and are cut in m equal parts, so a part holds all views of 1/m of the sentences.
-      `variant="paper"` is the default because only it makes positives differ by their shuffle.
+      similar positive the largest gradient, as the text intends. The code has $L_1$, the default.
+    - Paper: one permutation and one set of statistics per view. Code: one for all views of 1/m of
+      the sentences. `variant="paper"` is the default because only it makes positives differ by
+      their shuffle.
     - Paper: positives are shuffles of one feature; code: separate dropout passes, the default.
     - Paper: 384 groups; code: 128. The code stops the gradient at the whitening matrix, so does
       this class. The code has no eps and gives NaN on singular groups.
