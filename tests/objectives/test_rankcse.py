@@ -1,15 +1,13 @@
-"""RankCSE and GPL's margins against loops, and against what others' code gives."""
+"""RankCSE and GPL's margins: the terms, and what others' code gives."""
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
-from objective_views import random
-from torch.nn.functional import cosine_similarity
+from objective_views import cosine, random
+from torch.nn.functional import cross_entropy
 
-from isospace.losses import list_mle, list_net, margin_mse
+from isospace.losses import list_mle, list_net, margin_mse, ranking_divergence
 from isospace.objectives.rankcse import RankCSE
 from isospace.views import Views
 
@@ -19,46 +17,24 @@ TEACHER = 10 * torch.cos(2 * ROWS - 5 * COLUMNS)
 """Made by a formula, so that they can be given to any code."""
 
 
-def see(z1, z2, teacher=None, candidates=None):
-    both = torch.stack([z1, z2])
-    return Views(both, both, teacher=teacher, candidates=candidates)
-
-
-def softmax(values):
-    powers = [math.exp(value) for value in values]
-    return [power / sum(powers) for power in powers]
-
-
-def cosines(z1, z2, candidates=()):
-    return [
-        [float(cosine_similarity(a, b, dim=0)) for b in (*z2, *(own[i] for own in candidates))]
-        for i, a in enumerate(z1)
-    ]
-
-
-def test_every_term_by_loops():
+def test_every_term_with_its_weight_and_temperature():
     z1, z2, teacher = random(5, 4), random(5, 4, seed=1), random(5, 7, seed=2)
     candidates = random(2, 5, 4, seed=3)
     objective = RankCSE(
         temperature=0.5, rank_temperature=0.4, teacher_temperature=0.3, contrast_weight=0.7,
         consistency_weight=0.6, distillation_weight=0.2,
     )  # fmt: skip
-    found = objective(see(z1, z2, teacher, candidates))
-    contrast, consistency, distillation = 0.0, 0.0, 0.0
-    lists = cosines(z1, z2, candidates)
-    for i, row in enumerate(lists):
-        contrast -= math.log(softmax([s / 0.5 for s in row])[i])
-        p = softmax([s / 0.5 for s in row[:5]])
-        q = softmax([lists[j][i] / 0.5 for j in range(5)])
-        for a, b in zip(p, q, strict=True):
-            middle = (a + b) / 2
-            consistency += (a * math.log(a / middle) + b * math.log(b / middle)) / 2
-        wanted = softmax([t / 0.3 for t in teacher[i].tolist()])
-        made = softmax([s / 0.4 for s in row])
-        distillation -= sum(w * math.log(m) for w, m in zip(wanted, made, strict=True))
-    assert found["info_nce"].item() == pytest.approx(0.7 * contrast / 5)
-    assert found["consistency"].item() == pytest.approx(0.6 * consistency / 5)
-    assert found["distillation"].item() == pytest.approx(0.2 * distillation / 5)
+    both = torch.stack([z1, z2])
+    found = objective(Views(both, both, teacher=teacher, candidates=candidates))
+    rows = [[*z2, *(own[i] for own in candidates)] for i in range(5)]  # the list of each text
+    cosines = torch.tensor([[cosine(a, b) for b in row] for a, row in zip(z1, rows, strict=True)])
+    contrast = cross_entropy(cosines / 0.5, torch.arange(5))
+    batch = cosines[:, :5] / 0.5
+    assert found["info_nce"].item() == pytest.approx(0.7 * contrast.item(), rel=1e-5)
+    consistency = 0.6 * ranking_divergence(batch, batch.T).mean().item()
+    assert found["consistency"].item() == pytest.approx(consistency, rel=1e-5)
+    distillation = 0.2 * list_net(cosines / 0.4, teacher.float() / 0.3).item()
+    assert found["distillation"].item() == pytest.approx(distillation, rel=1e-5)
 
 
 def test_lists_are_scored_as_by_a_community_s_code():
