@@ -189,7 +189,7 @@ def _document(format: Any, *seeds: str) -> Target:
         from isospace.corpus.formats import read_document
         from isospace.corpus.passages import document_sentences, passages
 
-        document = read_document(content, format, "id")
+        document = read_document(content, format)
         for section in document.sections:
             list(passages(section.paragraphs, 40, document_sentences))
 

@@ -107,7 +107,7 @@ print("This is not a docstring of anything.")
 
 def test_docstrings_of_a_module():
     [numpy_style] = extract(NUMPY_STYLE.encode(), "package/sub/a.py")
-    assert (numpy_style.id, numpy_style.group) == ("package.sub.a.f", "package/sub/a.py")
+    assert (numpy_style.title, numpy_style.group) == ("f", "package/sub/a.py")
     summary = (
         "Return the sum of all values along an axis.",
         "The values are added in pairs, so that the rounding error of the result grows with the "
@@ -121,7 +121,7 @@ def test_docstrings_of_a_module():
         Section("Notes", 1, ("The method total is an alias of this function.",)),
     ]
     [google_style, called] = extract(GOOGLE_STYLE.encode(), "b.py")
-    assert (google_style.id, called.id) == ("b.C", "C.h")
+    assert (google_style.title, called.title) == ("C", "h")
     assert [(one.heading, *one.paragraphs) for one in google_style.sections] == [
         ("", "Applies a linear map to the incoming data."),
         (
@@ -141,7 +141,7 @@ def test_docstrings_of_a_module():
         "The logarithm of a value that is less than zero is not a number, without any warning.",
     ]
     call = "add_newdoc('numpy', 'ndarray', ('shape', 'Tuple of the sizes of its dimensions.'))"
-    assert [one.id for one in extract(call.encode(), "c.py")] == ["numpy.ndarray"]
+    assert [one.title for one in extract(call.encode(), "c.py")] == ["ndarray"]
 
 
 @pytest.mark.parametrize(
@@ -157,17 +157,17 @@ def paragraphs(docstring: str) -> list[tuple[int, str]]:
     return [paragraph for _, parts in sections(docstring) for paragraph in parts]
 
 
-def docstring(name: str, *paragraphs: str, pair: Pair | None = None) -> Document:
+def docstring(*paragraphs: str, pair: Pair) -> Document:
     sections = Section("", 0, paragraphs[:2]), Section("Notes", 1, paragraphs[2:])
-    return Document(name, "", sections, group="package/a.py", summary_next=pair, language="en")
+    return Document("", sections, group="package/a.py", summary_next=pair, language="en")
 
 
 def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
     pair = ("Sort the rows.", "Equal rows stay. They keep their order.")
     other = ("Turn the rows.", "The last one comes first. They keep their order!")
     read = [
-        docstring("a.f", *pair, "A note on it. SORT the rows!", pair=pair),
-        docstring("a.g", *other, "Redistribution and use in source and binary forms.", pair=other),
+        docstring(*pair, "A note on it. SORT the rows!", pair=pair),
+        docstring(*other, "Redistribution and use in source and binary forms.", pair=other),
     ]
     counts: dict[str, int] = {}
     references = [*pair, "Equal rows stay.", "They keep their order."]
@@ -348,7 +348,7 @@ def test_installed_packages_are_read(monkeypatch):
     monkeypatch.setattr(docstrings, "installed_packages", lambda: {"tqdm": ""})
     found = read_docstrings("docstrings")
     assert {one.group.partition("/")[0] for one in found} == {"tqdm"}
-    assert "tqdm.gui.tqdm_gui" in {one.id for one in found}
+    assert "tqdm gui" in {one.title for one in found}
 
 
 def test_a_package_whose_modules_are_gone_has_no_docstrings(monkeypatch):

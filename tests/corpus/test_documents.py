@@ -34,7 +34,7 @@ LOREM = (
 
 def read(content: bytes | str, format, **options) -> Document:
     content = content.encode() if isinstance(content, str) else content
-    return read_document(content, format, "an id", **options)
+    return read_document(content, format, **options)
 
 
 def outline(document: Document) -> list[str]:
@@ -718,4 +718,4 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     (tmp_path / "a.md.gz").write_bytes(gzip.compress(b"a " * 1_000_000))
     for name, way_out in (("a.docx", "save it again in a word"), ("a.md.gz", "unpack it yourself")):
         with pytest.raises(UnreadableDocument, match=f"200 times as large.* {way_out}"):
-            read_file(file_source(tmp_path / name, documents=True), name)
+            read_file(file_source(tmp_path / name, documents=True))

@@ -185,12 +185,11 @@ def _extract_in_child(files: Sequence[tuple[Path, str]]) -> list[Document]:
     )
     return [
         Document(
-            id,
             title,
             tuple(Section(heading, level, tuple(texts)) for heading, level, texts in parts),
             group=group,
             summary_next=pair and tuple(pair),
             language=language,
         )
-        for id, title, parts, _, group, pair, language in json.loads(child.stdout)
+        for title, parts, _, group, pair, language in json.loads(child.stdout)
     ]

@@ -39,7 +39,6 @@ class Document:
     """A text with its structure.
 
     Attributes:
-        id: name that the caller gives, such as a path relative to the user's folder.
         title: title, or "". A heading that is the title does not begin a section.
         sections: sections in order, including those without a paragraph.
         left_out: kind of what was left out, such as "code blocks" -> number.
@@ -48,7 +47,6 @@ class Document:
         language: ISO code if the language is known; "" if it must be detected.
     """
 
-    id: str
     title: str
     sections: tuple[Section, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)

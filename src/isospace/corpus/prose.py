@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import astuple
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from isospace.corpus.documents import Document, Section
 
@@ -166,8 +166,7 @@ def extract(source: bytes, module: str) -> list[Document]:
     Each paragraph holds its sentences of prose, joined; `docstring_sentences` splits them again.
     """
     try:
-        tree = ast.parse(source)
-        docstrings = list(_docstrings(tree, module.removesuffix(".py").replace("/", ".")))
+        docstrings = list(_docstrings(ast.parse(source), PurePath(module).stem))
     # RecursionError: for example hundreds of elif. MemoryError: the parser's stack overflowed.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
@@ -181,7 +180,6 @@ def extract(source: bytes, module: str) -> list[Document]:
         if prose:
             found.append(
                 Document(
-                    name,
                     _in_words(name),
                     tuple(prose),
                     group=module,
@@ -200,9 +198,9 @@ def prose_sentences(document: Document) -> list[str]:
 
 def _docstrings(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
     """Yield (name, docstring), including calls like `add_docstr(torch.abs, "...")`."""
-    for name, node in _statements(tree, module):
+    for node in _statements(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield name, ast.get_docstring(node) or ""
+            yield getattr(node, "name", module), ast.get_docstring(node) or ""
         elif isinstance(call := getattr(node, "value", None), ast.Call):
             function = call.func
             if "doc" in getattr(function, "id", getattr(function, "attr", "")):
@@ -213,26 +211,21 @@ def _docstrings(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
 
 def _documented(call: ast.Call) -> str:
     """Return the name that an `add_docstr` call documents, such as "torch.abs"."""
-    parts = []
-    for argument in call.args:
+    for argument in reversed(call.args):
         if isinstance(argument, (ast.Attribute, ast.Name)):
-            parts.append(ast.unparse(argument))
-        elif isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-            parts += [argument.value] if _NAME.fullmatch(argument.value) else []
-    return ".".join(parts)
+            return ast.unparse(argument)
+        name = getattr(argument, "value", None)
+        if isinstance(name, str) and _NAME.fullmatch(name):
+            return name
+    return ""
 
 
-def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yield (qualified name, node) of a node and the statements in it.
-
-    Expressions, which are most of a tree, are skipped.
-    """
-    if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-        name = f"{name}.{node.name}"
-    yield name, node
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and the statements in it, not expressions, which are most of a tree."""
+    yield node
     for part in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, part, ()):
-            yield from _statements(child, name)
+            yield from _statements(child)
 
 
 def natural_pair(docstring: str) -> tuple[str, str] | None:

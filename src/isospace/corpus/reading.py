@@ -119,11 +119,10 @@ def read_documents(
         if source.name in unreadable:
             continue
         if place is None:
-            rows = _rows(source, config, counts)
-            yield from rows if config.document_column is None else _joined(rows)
+            yield from _rows(source, config, counts)
         else:
             try:
-                document = read_file(source, place)
+                document = read_file(source)
             except UnreadableDocument as error:
                 if len(sources) == 1:
                     raise
@@ -135,7 +134,7 @@ def read_documents(
             yield replace(document, group=folder)
 
 
-def read_file(source: Source, id: str) -> Document:
+def read_file(source: Source) -> Document:
     """Read a file as one document.
 
     Raises:
@@ -148,7 +147,7 @@ def read_file(source: Source, id: str) -> Document:
         # None: UTF-8, unless the file declares another encoding, as HTML may. Valid UTF-8 is read
         # as UTF-8 even if the user named another encoding.
         encoding = None if source.encoding == "utf-8" or _is_utf_8(content) else source.encoding
-        return read_document(content, source.format, id, encoding)
+        return read_document(content, source.format, encoding)
     except UnreadableDocument as error:
         raise UnreadableDocument(f"{source.name}: {error}") from error
 
@@ -162,26 +161,22 @@ def _is_utf_8(content: bytes) -> bool:
     return not content.isascii()
 
 
-def _joined(rows: Iterable[Document]) -> Iterator[Document]:
-    """Join consecutive rows with the same id into one document with the title of the first."""
-    for _, parts in groupby(rows, key=lambda row: row.id):
-        first, *others = parts
-        texts = [text for part in (first, *others) for text in part.sections[0].paragraphs]
-        yield replace(first, sections=(Section("", 0, tuple(texts)),))
-
-
 def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Iterator[Document]:
-    """Yield a document for each row, with id and group from their columns."""
-    for line, values in own_rows(source, columns(config), counts):
-        title = (values[1] or "") if config.title_column is not None else ""
-        group = group_key(values[-1]) if config.group is not None else ""
-        id = f"{source.name}:{line}"
-        if config.document_column is not None:  # values of the column may be numbers
-            id = group_key(values[1 + (config.title_column is not None)]) or id
-        yield row_document(values[0] or "", id, title, group)
+    """Yield a document for each row, or for consecutive rows of one `document_column`."""
+    titled = config.title_column is not None
+
+    def document(row: Record) -> str | int:
+        line, values = row
+        named = config.document_column is not None and group_key(values[1 + titled])
+        return named or line
+
+    for _, rows in groupby(own_rows(source, columns(config), counts), key=document):
+        parts = [values for _, values in rows]
+        title = (parts[0][1] or "") if titled else ""
+        group = group_key(parts[0][-1]) if config.group is not None else ""
+        yield row_document("\n\n".join(values[0] or "" for values in parts), title, group)
 
 
-def row_document(text: str, id: str = "", title: str = "", group: str = "") -> Document:
+def row_document(text: str, title: str = "", group: str = "") -> Document:
     """Return a row as a document of one section; blank lines part its paragraphs."""
-    paragraphs = tuple(_BLANK_LINE.split(text))
-    return Document(id, title, (Section("", 0, paragraphs),), group=group)
+    return Document(title, (Section("", 0, tuple(_BLANK_LINE.split(text))),), group=group)

@@ -182,7 +182,7 @@ class Texts:
     def _passages(self, source: Source) -> Iterator[TextRow]:
         """Yield the passages of a document; warn once if it cannot be read."""
         try:
-            document = read_file(source, source.name)
+            document = read_file(source)
         except UnreadableDocument as error:
             if source.name not in self.unread:  # files are read again
                 logger.warning("not read: %s", error)

@@ -39,7 +39,7 @@ MARKETS = (
     ],
 )
 def test_what_pandoc_writes(name, level, rings):
-    document = read_document((FILES / name).read_bytes(), format_of(name), name)
+    document = read_document((FILES / name).read_bytes(), format_of(name))
     assert document.title == "Small boats"
     assert [(one.heading, one.level, list(one.paragraphs)) for one in document.sections] == [
         ("", 0, [HARBOUR]),

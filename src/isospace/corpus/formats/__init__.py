@@ -58,7 +58,7 @@ def format_of(path: str) -> str | None:
     return ENDINGS.get(name.suffix.lower())
 
 
-def read_document(content: bytes, format: str, id: str, encoding: str | None = None) -> Document:
+def read_document(content: bytes, format: str, encoding: str | None = None) -> Document:
     """Read the content of one file as a document.
 
     Raises:
@@ -71,4 +71,4 @@ def read_document(content: bytes, format: str, id: str, encoding: str | None = N
         raise UnreadableDocument(
             "Its elements are nested too deeply. Simplify it, or convert it to plain text."
         ) from None
-    return draft.finish(id)
+    return draft.finish()

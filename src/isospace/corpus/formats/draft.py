@@ -119,7 +119,7 @@ class Draft:
         """Count something that is not prose; `what` is its kind, in the plural."""
         self.left_out[what] += count
 
-    def finish(self, id: str) -> Document:
+    def finish(self) -> Document:
         """Return the document, without boilerplate.
 
         Raises:
@@ -148,7 +148,7 @@ class Draft:
             kinds = [*counts, *["headings"] * bool(sections)]
             besides = f" besides {', '.join(kinds)}" if kinds else ""
             raise UnreadableDocument(f"It has no text{besides}.")
-        return Document(id, self.title, tuple(sections), counts)
+        return Document(self.title, tuple(sections), counts)
 
     def _add(self, text: str) -> None:
         if text:
