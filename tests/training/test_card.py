@@ -15,7 +15,6 @@ from isospace.training.results import Origin
         ('---\nlicense: "mit"  \n---\n', "mit"),
         ("---\nlanguage: en\n---\nlicense: mit\n", None),
         ("license: mit\n", None),
-        ("", None),
     ],
 )
 def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):

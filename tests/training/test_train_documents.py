@@ -76,7 +76,6 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
         assert About.read(to).bm25_weight == 1.5
     index = SearchIndex.open(to)
     assert "weight 1.5" in index.search("the cat", hybrid=True).protocol
-    assert "weight 3" in index.search("the cat", hybrid=True, bm25_weight=3).protocol
     assert selected_weight(documents.model) is selected_weight("minilm") is None
 
 
