@@ -154,9 +154,7 @@ def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
     return make_views(training, batch, encode(training, batch))
 
 
-def save_clean_terms(
-    model: Path, folder: Path, dtype: torch.dtype, names: tuple[str, ...] = NAMES
-) -> None:
+def save_clean_terms(model: Path, folder: Path, dtype: torch.dtype, names: tuple[str, ...]) -> None:
     """Save the terms and gradients of objectives in a file with the rank of this process."""
     torch.set_default_dtype(dtype)
     found = {name: clean_terms(model, folder, name) for name in names}

@@ -13,14 +13,12 @@ from isospace.objectives import CT, ArcCSE, WhitenedCSE
 
 CONFIG = replace(CONFIG, lora=4, learning_rate=1e-2)
 SETTINGS = {
-    "dropout": {},
     "clean and edited views": {"objective": ArcCSE()},
     "pairs": {"views": "pairs", "objective": WhitenedCSE(num_views=3, groups=4)},
     "in passes": {"pass_tokens": 60, "views": "pairs"},
     "a momentum copy": {"objective": small("mocose")},
     "another tower": {"objective": small("ct")},
     "a discriminator": {"objective": small("diffcse")},
-    "spans": {"objective": small("declutr")},
     "a template": {"objective": small("promptbert")},
 }
 
