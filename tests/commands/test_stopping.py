@@ -1,4 +1,4 @@
-"""A polite kill of `encode` and `index`: what is kept is said, and no copy stays."""
+"""A polite kill of `index`: what is kept is said, and no copy stays."""
 
 from __future__ import annotations
 
@@ -12,17 +12,10 @@ import pytest
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("encode", "{model}", "-", "-o", "{out}"),
-        ("index", "-", "--model", "{model}", "--to", "{out}"),
-    ],
-)
-def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp_path, words):
+def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    given = [word.format(model=toy_model, out=tmp_path / "out") for word in words]
+    given = ["index", "-", "--model", str(toy_model), "--to", str(tmp_path / "out")]
     process = subprocess.Popen(
         [sys.executable, "-m", "isospace", *given],
         stdin=subprocess.PIPE,

@@ -70,21 +70,13 @@ def _as_json(hit: Hit) -> dict[str, Any]:
     return {name: value for name, value in asdict(hit).items() if value is not None}
 
 
-def _scores(hit: Hit) -> dict[str, str]:
-    cosine = {"cosine": f"{hit.cosine:.3f}"}
-    if hit.hybrid is None:
-        return cosine
-    return {"hybrid": f"{hit.hybrid:.3f}", **cosine, "BM25": f"{hit.bm25:.2f}"}
-
-
 def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
-    return [
-        {"rank": str(rank)}
-        | _scores(hit)
-        | {"id": in_one_line(hit.id), "text": in_one_line(hit.text)}
-        | {
-            name: "" if value is None else in_one_line(str(value))
-            for name, value in hit.metadata.items()
-        }
-        for rank, hit in enumerate(hits, 1)
-    ]
+    rows = []
+    for rank, hit in enumerate(hits, 1):
+        scores = {"cosine": f"{hit.cosine:.3f}"}
+        if hit.hybrid is not None:
+            scores = {"hybrid": f"{hit.hybrid:.3f}", **scores, "BM25": f"{hit.bm25:.2f}"}
+        metadata = {k: "" if v is None else str(v) for k, v in hit.metadata.items()}
+        row = {"rank": str(rank), **scores, "id": hit.id, "text": hit.text, **metadata}
+        rows.append({name: in_one_line(cell) for name, cell in row.items()})
+    return rows

@@ -73,7 +73,7 @@ class Pages:
         neighbours, error = None, ""
         if query is not None:
             try:
-                neighbours = self._session.neighbours(query, _whole_number(k))
+                neighbours = self._session.neighbours(query, int(k) if k.isdecimal() else 0)
             except UserError as refused:
                 error = str(refused)
         return self._page("neighbours.html", error, query=query or "", k=k, neighbours=neighbours)
@@ -84,7 +84,8 @@ class Pages:
         text = "\n".join(self._session.suggestion)
         try:
             if request.method == "POST":
-                text = await _posted_sentences(request)
+                body = (await request.body()).decode("utf-8", "replace")
+                text = parse_qs(body).get("sentences", [""])[0]
             if request.method == "POST" or len(self._session.suggestion) > 1:
                 result = self._session.similarities(text)
         except UserError as refused:
@@ -224,18 +225,3 @@ def rank(value: float) -> str:
     ('1,204', '2.5')
     """
     return f"{value:,.1f}".removesuffix(".0")
-
-
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UserError(
-            f"{text[:20]!r} neighbours: expected a whole number from 1 to {MOST_NEIGHBOURS}."
-        ) from None
-
-
-async def _posted_sentences(request: Request) -> str:
-    """Return the sentences that a form sent."""
-    body = (await request.body()).decode("utf-8", "replace")
-    return parse_qs(body).get("sentences", [""])[0]

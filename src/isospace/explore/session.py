@@ -151,7 +151,7 @@ class Session:
         if not query:
             raise UserError("There is no text to look for. Type a sentence.")
         if not 1 <= k <= MOST_NEIGHBOURS:
-            raise UserError(f"{k} neighbours: expected 1 to {MOST_NEIGHBOURS}.")
+            raise UserError(f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}.")
         cosines = [
             model.vectors @ unit_rows(sided(model.encode).queries([query]))[0]
             for model in self.models
