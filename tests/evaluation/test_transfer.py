@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from sts_files import write
+from golden_files import GOLDEN
+from sts_files import DATA, write
 
 from isospace.errors import UserError
+from isospace.evaluation import classifiers
 from isospace.evaluation.senteval import TRANSFER_NAMES
-from isospace.evaluation.transfer import (
-    TransferResult,
-    TransferScore,
-    evaluate_transfer,
-    load_transfer,
-)
-
-ROOT = Path(__file__).parents[2]
-GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden"))
-DATA = Path(os.environ.get("ISOSPACE_DATA", ROOT / "../shared/data/senteval"))
+from isospace.evaluation.transfer import evaluate_transfer, load_transfer
 
 BINARY = {
     "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
@@ -75,7 +66,7 @@ def class_encoder(sentences):
 def test_the_folder_may_be_named_at_three_levels(folder, inner):
     tasks = load_transfer(folder / inner)
     for name, task in tasks.items():  # labels belong to their sentences
-        for split in task.splits.values():
+        for split in task.values():
             labels = [f"c{label}" for label in split.labels]
             if name == "MRPC":
                 same = [u.split()[0] == v.split()[0] for u, v in zip(*split.sides, strict=True)]
@@ -85,7 +76,7 @@ def test_the_folder_may_be_named_at_three_levels(folder, inner):
             assert labels == same
     assert tuple(tasks) == TRANSFER_NAMES
     assert {
-        name: [len(split.labels) for split in task.splits.values()] for name, task in tasks.items()
+        name: [len(split.labels) for split in task.values()] for name, task in tasks.items()
     } == {
         "MR": [44], "CR": [44], "SUBJ": [44], "MPQA": [44],
         "SST2": [48, 18, 22], "TREC": [120, 18], "MRPC": [50, 30],
@@ -96,37 +87,31 @@ def test_examples_are_sorted_by_length_then_label_and_else_stay_in_order(folder)
     words = "a b c\nb\n\nd\nlonger than three words\n" + "filler f f f f\n" * 20
     write(folder / "downstream/CR/custrev.pos", words)
     write(folder / "downstream/CR/custrev.neg", "x  y z\nw \n" + "filler f f f f\n" * 20)
-    split = load_transfer(folder)["CR"].splits["all"]
+    split = load_transfer(folder)["CR"]["all"]
     # A blank line is an example without a word.
     assert split.sides[0][:7] == ("", "w", "b", "d", "x y z", "a b c", "longer than three words")
     assert split.labels[:7].tolist() == [1, 0, 1, 1, 0, 1, 1]
 
 
-def test_accuracy_and_f1_by_hand(folder):
+def test_accuracy_f1_and_features_of_pairs_by_hand(folder, monkeypatch):
+    seen = []
+
     def always_one(x, y, folds, strengths):
+        seen.append(x)
         weights = torch.zeros(*strengths.shape, 2, x.shape[1] + 1)
         weights[..., 1, -1] = 1.0
         return weights
 
+    monkeypatch.setattr(classifiers, "train_stacked", always_one)
     tasks = {"MRPC": load_transfer(folder)["MRPC"]}
-    result = evaluate_transfer(class_encoder, tasks, always_one)
+    result = evaluate_transfer(class_encoder, tasks)
     (score,) = result.scores
     assert (score.test, score.dev) == (60.0, 40.0)  # 18 of 30, and 20 of 50
     assert score.f1 == 75.0  # precision 18 / 30, recall 1
     assert result.row()["MRPC"] == 60.0
     assert result.row()["Avg"] is None
-
-
-def test_pairs_become_their_difference_and_their_product(folder):
-    seen = []
-
-    def train(x, y, folds, strengths):
-        seen.append(x)
-        return torch.zeros(*strengths.shape, 2, x.shape[1] + 1)
-
-    tasks = {"MRPC": load_transfer(folder)["MRPC"]}
-    evaluate_transfer(class_encoder, tasks, train)
-    first, second = map(class_encoder, tasks["MRPC"].splits["train"].sides)
+    # The features of a pair are its difference and its product.
+    first, second = map(class_encoder, tasks["MRPC"]["train"].sides)
     for row, u, v in zip(seen[0].tolist(), first, second, strict=True):
         assert row[:7] == [abs(a - b) for a, b in zip(u, v, strict=True)]
         assert row[7:] == [a * b for a, b in zip(u, v, strict=True)]
@@ -139,12 +124,9 @@ def test_every_number_carries_its_protocol(folder):
     assert json.loads(json.dumps(document)) == document
     scores = {score["task"]: score for score in document["scores"]}
     assert document["row"] == {name: score["test"] for name, score in scores.items()} | {
-        "Avg": pytest.approx(np.mean([score["test"] for score in scores.values()]), abs=0.005)
+        "Avg": round(np.mean([score["test"] for score in scores.values()]), 2)
     }
-    words = (
-        "SentEval (10 folds, Adam in batches of 64, a look every 4 epochs, tenacity 5), seed 1111;"
-    )
-    assert words in document["row_protocol"]
+    assert "(10 folds, Adam in batches of 64, a look every 4 epochs" in document["row_protocol"]
     assert {name: (s["splits"], s["n"], s["n_dev"]) for name, s in scores.items()} == {
         **dict.fromkeys(BINARY, ("nested 10-fold", 44, 44)),
         "SST2": ("train, dev, test", 22, 18),
@@ -153,22 +135,10 @@ def test_every_number_carries_its_protocol(folder):
     }
 
 
-def test_the_average_is_that_of_the_rounded_columns():
-    tests = (75.97, 80.61, 91.78, 87.42, 81.44, 90.0, 72.12)
-    scores = [
-        TransferScore(task, "", test, 0.0, None, 1, 1)
-        for task, test in zip(TRANSFER_NAMES, tests, strict=True)
-    ]
-    row = TransferResult(tuple(scores)).row()
-    assert list(row) == [*TRANSFER_NAMES, "Avg"]
-    assert row["Avg"] == 82.76
-
-
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("SST/binary/sentiment-dev", "good\t1\nbad\n", r"sentiment-dev:2: 1 tab"),
-        ("SST/binary/sentiment-dev", "good\t1\nbad\t2\n", r"sentiment-dev:2: .*'2'.* 0, 1"),
+        ("SST/binary/sentiment-dev", "good\t1\nbad\n", r"sentiment-dev:2:"),
         ("SST/binary/sentiment-dev", "", r"no example in SST2's split 'dev'"),
         ("TREC/TREC_10.label", "NUM:date When ?\nWhen ?\n", r"TREC_10\.label:2: .*'When'.*ABBR"),
         ("MRPC/msr_paraphrase_test.txt", "h\n1\t2\t3\tx\n", r"paraphrase_test\.txt:2: 4 tab"),

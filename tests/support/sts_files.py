@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from isospace.evaluation.senteval import YEARS
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("ISOSPACE_DATA", ROOT.parent / "shared/data/senteval"))
+"""SentEval's own files, if they are there."""
 
 
 def write(path: Path, text: str) -> None:

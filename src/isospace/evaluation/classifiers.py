@@ -8,7 +8,7 @@ of updates and stopping rule, so that the accuracies are those of SentEval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -55,14 +55,9 @@ def train_stacked(x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -
     Training ends after more than `TENACITY` checks without a new best accuracy. These checks need
     not follow each other (SentEval's rule).
 
-    Args:
-        x: features `(row, dim)` float32.
-        y: labels `(row,)` int64 from 0.
-        folds: rows of each fold.
-        l2: penalties `(fold, strength)`; the strengths of a fold share their batches.
-
-    Returns:
-        Weights `(fold, strength, class, dim + 1)`, the bias last.
+    `x` are features `(row, dim)` in float32, `y` labels `(row,)` from 0 and `l2` penalties
+    `(fold, strength)`; the strengths of a fold share their batches. The result are weights
+    `(fold, strength, class, dim + 1)`, the bias last.
     """
     weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
     x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
@@ -123,7 +118,7 @@ def _train_equal(
 
 
 def _initial_weights(dim: int, classes: int) -> Tensor:
-    """Return the initial weights of a linear layer of torch, `(class, dim + 1)`."""
+    """Return the initial weights of torch's linear layer, `(class, dim + 1)`."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(SEED)  # not the GPU's, which is not restored
         layer = torch.nn.Linear(dim, classes)
@@ -151,10 +146,6 @@ def _gradient(weights: Tensor, x: Tensor, one_hot: Tensor, rows: Tensor) -> Tens
     return torch.bmm(errors.flatten(1, 2), inputs).view_as(weights)
 
 
-Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]
-"""`train_stacked`, or a function with the same arguments."""
-
-
 @dataclass(frozen=True)
 class Accuracies:
     """Accuracies in per cent, rounded as SentEval rounds them, and the predicted test labels."""
@@ -164,13 +155,10 @@ class Accuracies:
     predicted: IntArray
 
 
-def nested_k_fold(x: Features, y: IntArray, fit: Train = train_stacked) -> Accuracies:
+def nested_k_fold(x: Features, y: IntArray) -> Accuracies:
     """Score each outer fold with the penalty strength that is best in its inner folds.
 
-    `x` is `(row, dim)`, `y` `(row,)` from 0.
-
-    Returns:
-        Mean accuracies over the outer folds, and the predicted label of each row.
+    `x` is `(row, dim)`, `y` `(row,)` from 0. The accuracies are means over the outer folds.
     """
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
     splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
@@ -180,11 +168,10 @@ def nested_k_fold(x: Features, y: IntArray, fit: Train = train_stacked) -> Accur
         for train, _ in outer
         for part, valid in splitter.split(x[train], y[train])
     ]
-    shares = _search(fit, features, labels, inner)
-    shares = shares.reshape(FOLDS, FOLDS, -1)
+    shares = _search(features, labels, inner).reshape(FOLDS, FOLDS, -1)
     dev = _per_cent(shares.mean(axis=1))
     strengths = np.array(STRENGTHS)[dev.argmax(axis=1), None]
-    weights = fit(features, labels, [Fold(train) for train, _ in outer], strengths)
+    weights = train_stacked(features, labels, [Fold(train) for train, _ in outer], strengths)
     predicted = np.empty_like(y)
     for (_, test), weight in zip(outer, weights, strict=True):
         predicted[test] = predict(weight, features[test])[0]
@@ -193,16 +180,14 @@ def nested_k_fold(x: Features, y: IntArray, fit: Train = train_stacked) -> Accur
     return Accuracies(float(mean_dev), float(mean_test), predicted)
 
 
-def k_fold_then_test(
-    x: Features, y: IntArray, x_test: Features, y_test: IntArray, fit: Train = train_stacked
-) -> Accuracies:
+def k_fold_then_test(x: Features, y: IntArray, x_test: Features, y_test: IntArray) -> Accuracies:
     """Score the test rows with the penalty strength that is best in folds of the training rows."""
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
     splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
     folds = [Fold(train, valid) for train, valid in splitter.split(x, y)]
-    dev = _per_cent(_search(fit, features, labels, folds).mean(axis=0))
+    dev = _per_cent(_search(features, labels, folds).mean(axis=0))
     strength = np.array([[STRENGTHS[dev.argmax()]]])
-    weights = fit(features, labels, [Fold(np.arange(len(y)))], strength)
+    weights = train_stacked(features, labels, [Fold(np.arange(len(y)))], strength)
     return _accuracies(dev, weights[0], x_test, y_test)
 
 
@@ -213,13 +198,12 @@ def given_split(
     y_dev: IntArray,
     x_test: Features,
     y_test: IntArray,
-    fit: Train = train_stacked,
 ) -> Accuracies:
     """Score the test rows with the penalty strength that is best on the dev rows."""
     features = torch.from_numpy(np.concatenate([x, x_dev]))
     labels = torch.from_numpy(np.concatenate([y, y_dev]))
     train, valid = np.split(np.arange(len(labels)), [len(y)])
-    weights = fit(features, labels, [Fold(train, valid)], np.array([STRENGTHS]))[0]
+    weights = train_stacked(features, labels, [Fold(train, valid)], np.array([STRENGTHS]))[0]
     dev = _per_cent((predict(weights, features[valid]) == y_dev).mean(axis=1))
     # SentEval trains the best classifier again with the same seed, which gives the same classifier.
     return _accuracies(dev, weights[[dev.argmax()]], x_test, y_test)
@@ -231,9 +215,9 @@ def predict(weights: Tensor, x: Tensor) -> IntArray:
     return np.asarray(logits.argmax(dim=1))
 
 
-def _search(fit: Train, x: Tensor, y: Tensor, folds: Sequence[Fold]) -> FloatArray:
+def _search(x: Tensor, y: Tensor, folds: Sequence[Fold]) -> FloatArray:
     """Return the accuracy of each strength on each fold's `valid` rows, `(fold, strength)`."""
-    weights = fit(x, y, folds, np.tile(STRENGTHS, (len(folds), 1)))
+    weights = train_stacked(x, y, folds, np.tile(STRENGTHS, (len(folds), 1)))
     shares = [
         (predict(weight, x[fold.valid]) == y[fold.valid].numpy()).mean(axis=1)
         for fold, weight in zip(folds, weights, strict=True)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.metrics import f1_score
@@ -25,11 +25,9 @@ from isospace.evaluation.classifiers import (
     Accuracies,
     Features,
     IntArray,
-    Train,
     given_split,
     k_fold_then_test,
     nested_k_fold,
-    train_stacked,
 )
 from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.senteval import (
@@ -62,12 +60,8 @@ class Labelled:
     labels: IntArray
 
 
-@dataclass(frozen=True)
-class TransferSet:
-    """One task: the undivided set "all", or the splits "train", "dev" and "test"."""
-
-    name: str
-    splits: dict[str, Labelled]
+TransferSet: TypeAlias = dict[str, Labelled]
+"""One task: the undivided set "all", or the splits "train", "dev" and "test"."""
 
 
 @dataclass(frozen=True)
@@ -138,34 +132,32 @@ def load_transfer(folder: Path) -> dict[str, TransferSet]:
     return {name: _load_set(root, name) for name in TRANSFER_NAMES}
 
 
-def evaluate_transfer(
-    encode: Encode, sets: Mapping[str, TransferSet], fit: Train = train_stacked
-) -> TransferResult:
+def evaluate_transfer(encode: Encode, sets: Mapping[str, TransferSet]) -> TransferResult:
     """Score an encoder on the tasks; each distinct sentence is encoded once, in one call."""
-    splits = [split for transfer_set in sets.values() for split in transfer_set.splits.values()]
+    splits = [split for transfer_set in sets.values() for split in transfer_set.values()]
     rows, embeddings = encode_distinct(
         encode, (text for split in splits for side in split.sides for text in side)
     )
     scores = []
-    for transfer_set in sets.values():
-        features = [_features(rows, embeddings, split) for split in transfer_set.splits.values()]
-        scores.append(_score(transfer_set, features, fit))
+    for name, transfer_set in sets.items():
+        features = [_features(rows, embeddings, split) for split in transfer_set.values()]
+        scores.append(_score(name, transfer_set, features))
     return TransferResult(tuple(scores))
 
 
-def _score(transfer_set: TransferSet, features: Sequence[Features], fit: Train) -> TransferScore:
+def _score(name: str, transfer_set: TransferSet, features: Sequence[Features]) -> TransferScore:
     """Score one task, given the features of its splits."""
-    splits, scheme = _SCHEMES[tuple(transfer_set.splits)]
-    labels = [split.labels for split in transfer_set.splits.values()]
+    splits, scheme = _SCHEMES[tuple(transfer_set)]
+    labels = [split.labels for split in transfer_set.values()]
     features_and_labels = [array for split in zip(features, labels, strict=True) for array in split]
-    accuracies = scheme(*features_and_labels, fit)
+    accuracies = scheme(*features_and_labels)
     test_labels = labels[-1]
-    dev_labels = labels[1] if "dev" in transfer_set.splits else labels[0]
+    dev_labels = labels[1] if "dev" in transfer_set else labels[0]
     f1 = None
-    if transfer_set.name == "MRPC":
+    if name == "MRPC":
         f1 = round(100 * f1_score(test_labels, accuracies.predicted, zero_division=0.0), 2)
     return TransferScore(
-        task=transfer_set.name,
+        task=name,
         splits=splits,
         test=accuracies.test,
         dev=accuracies.dev,
@@ -197,7 +189,7 @@ def _load_set(root: Path, name: str) -> TransferSet:
                 f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}. "
                 f"Expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
             )
-    return TransferSet(name, {split: _labelled(rows) for split, rows in splits.items()})
+    return {split: _labelled(rows) for split, rows in splits.items()}
 
 
 def _labelled(rows: Sequence[Example]) -> Labelled:
