@@ -62,11 +62,8 @@ def evaluate(
 ) -> Evaluation:
     """Score a model.
 
-    Args:
-        model: "minilm", a model folder, a run's folder, a Hub name, or glove:FILE for word
-            vectors; or a loaded model.
-        config: settings: data, measures and prompts.
-        progress: shows the progress; default: the log.
+    `model` is "minilm", a model folder, a run's folder, a Hub name, or glove:FILE for word vectors;
+    or a loaded model.
 
     Raises:
         UserError: there is no data, or the data is bad; raised before the model is loaded.
@@ -113,12 +110,10 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
         return [*evaluations[0].tables(subsets), *gained]
     merged: dict[str, TitledRows] = {}
     for evaluation in evaluations:
-        for title, rows, note in evaluation.tables(subsets):
-            table = merged.get(title, TitledRows(title, []))
-            for row in rows:
-                _add_row(table.rows, {"model": evaluation.conditions.model} | row)
-            notes = [table.note] if table.note else []
-            merged[title] = table._replace(note="\n".join([*notes, note] if note else notes))
+        for table in evaluation.tables(subsets):
+            rows = merged.setdefault(table.title, table._replace(rows=[])).rows
+            for row in table.rows:
+                _add_row(rows, {"model": evaluation.conditions.model} | row)
     return [*merged.values(), *gained]
 
 

@@ -51,11 +51,9 @@ def require_weight(bm25_weight: float) -> None:
 class BM25Comparison:
     """Scores of an encoder, of BM25 and of hybrid search on the same queries.
 
-    Attributes:
-        values: way of search -> measure -> mean over the queries, 0 to 1.
-        scores: way of search -> measure -> value of each query, for measures whose gains are
-            shown. The first measure is that of the verdict.
-        unit: name of the groups of queries, in the plural.
+    `values` are means over the queries, 0 to 1. `scores` have the value of each query, for measures
+    whose gains are shown; the first is the measure of the verdict. `unit` is the name of the groups
+    of queries, in the plural.
     """
 
     values: dict[Way, dict[str, float]]
@@ -94,8 +92,7 @@ class BM25Comparison:
             "values": self.values,
             "gains": {
                 way: {name: asdict(found) for name, found in self.over(self, way).items()}
-                for way in WAYS
-                if way != "encoder"
+                for way in WAYS[1:]
             },
             "weight": self.weight,
             "unit": self.unit,
@@ -108,12 +105,7 @@ class BM25Comparison:
             {"model": name} | percent_cells(self.values[way])
             for way, name in self.names(model).items()
         ]
-        found = self.over(self, "BM25")[self.measure]
-        words = f"Plain BM25 finds {'more' if found.low > 0 else 'less'} than {model}"
-        if found.low <= 0 <= found.high:
-            words = f"Nothing tells plain BM25 and {model} apart"
-        interval = f"({self.measure} {100 * found.mean:+.2f}, 95 % interval {found.interval})"
-        return TitledRows(title, rows, f"{words} {interval}. {self.protocol}.")
+        return TitledRows(title, rows, f"{self.protocol}.")
 
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:
@@ -228,11 +220,7 @@ def compare_pairs(
     """Rank pairs as `rank_pairs` does, and compare the ways of search."""
     pairs = pairs.grouped()
     alone, others = rank_pairs(encode, pairs, weight)
-    ranks: dict[Way, RetrievalScores] = {
-        "encoder": alone,
-        "BM25": others.bm25,
-        "hybrid": others.hybrid,
-    }
+    ranks = dict(zip(WAYS, (alone, others.bm25, others.hybrid), strict=True))
     values = {way: ranks[way].row() for way in WAYS}
     if others.no_shared is not None:
         values["encoder"] |= {NO_SHARED: others.no_shared.mrr}
