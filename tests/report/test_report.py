@@ -38,11 +38,8 @@ def test_pictures_hold_the_logged_values(run):
     assert [row["loss"] for row in drawn] == [1, 1 / 2, 1 / 3, 1 / 4]
     assert drawn[-1]["mean"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
     drawn = values(curve(found, "uniformity"))
-    assert [(row["sentences"], row["value"]) for row in drawn] == [
-        (0, -2.0),
-        (128, -2.2),
-        (256, -2.4),
-    ]
+    points = [(row["sentences"], row["value"]) for row in drawn]
+    assert points == [(0, -2.0), (128, -2.2), (256, -2.4)]
 
 
 def test_spectrum_of_known_singular_values():
@@ -71,7 +68,6 @@ def test_page_is_self_contained_and_escaped(run):
     assert page.count("<svg") == 6
     assert "Adapted: yes." in page
     assert "60 held-out sentences" in page
-    assert "neighbours, a sentence keeps" in page
     assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
     ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
     assert len(ids) == len(set(ids))
@@ -84,17 +80,11 @@ def test_several_runs_need_a_file(run, tmp_path):
     page = page_of(run.folder, other.folder, output=tmp_path / "both.html")
     assert page.count("<h2") == 4
     assert "isospace train --resume" in page  # the other one is not finished
-    with pytest.raises(UserError, match=r"is a folder; give a file, such as .*report\.html"):
-        page_of(run.folder, other.folder, output=tmp_path)
-
-
-def test_a_page_takes_no_other_file_s_place(tmp_path):
-    run = finish(write_run(tmp_path / "run"))
-    for name in ("notes.txt", "notes"):
-        (tmp_path / name).write_text("mine")
-        with pytest.raises(UserError, match=rf"^`output` .*{name}: "):
-            page_of(run.folder, output=tmp_path / name)
-        assert (tmp_path / name).read_text() == "mine"
+    (tmp_path / "notes.txt").write_text("mine")
+    for output in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(UserError, match=rf"^`output` {output}: "):
+            page_of(run.folder, output=output)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_the_command(run, tmp_path, capsys):

@@ -21,8 +21,8 @@ class ComparisonProtocol:
     """Protocol of a comparison, in words.
 
     Attributes:
-        labels: the labels that selected checkpoints; `None` if none did.
-        unseen: the test pairs left out because the labels have them; `None` if none are.
+        labels: the labels that selected checkpoints.
+        unseen: the test pairs that were left out because the labels have them.
         split: true if no validation pair is a test pair.
         criterion: the score that selected among the rows.
     """
@@ -76,10 +76,8 @@ class BM25Row:
 class ComparisonVerdict:
     """Verdict of a comparison.
 
-    Attributes:
-        kind: "adapted": use the model of `name`; all else: keep the base model.
-        name: the candidate that was selected and tested; `None` if the base model was selected.
-        model: the folder to load if `name` is advised and has one.
+    `name` is the candidate that was selected and tested; `None` if the base model was selected.
+    `model` is the folder to load if `name` is advised and has one.
     """
 
     kind: VerdictKind
@@ -100,7 +98,6 @@ class ComparisonResults:
         baselines: row -> the model that was scored once, or the models of its seeds.
         criterion: row -> the score that selected its checkpoints and the tested row, 0 to 1, mean
             over the seeds; of a base model only if it could be selected.
-        scores: row -> score -> scores of the seeds.
         differences: every pair of candidates and baselines in the score `measure`, the largest
             difference first.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores.
@@ -142,24 +139,6 @@ class ComparisonResults:
             mrr[ADAPTED] = base + self.gains[row]["MRR"].over_base.mean
             mrr[HYBRID_ADAPTED] = base + self.with_bm25[f"{row} + BM25"].over_base.mean
         return recommendation(mrr, f"model of {row}")
-
-    def differing_settings(self) -> dict[str, dict[str, Any]]:
-        """Return row -> the settings that the rows do not share; empty where they share all.
-
-        Options of the objective are compared where every row's objective has them.
-        """
-        flat = {
-            row: {**settings, **settings["objective"]} for row, settings in self.settings.items()
-        }
-        first, *others = flat.values()
-        names = [
-            name
-            for name, value in first.items()
-            if name not in ("objective", "name")
-            and all(name in settings for settings in others)
-            and any(settings[name] != value for settings in others)
-        ]
-        return {row: {name: flat[row][name] for name in names} for row in flat if names}
 
 
 def read_results(path: Path) -> ComparisonResults:

@@ -216,9 +216,9 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
             label = f"{name}, singular value {number}: {_short(100 * share)} % of their sum"
             values.append({"state": name, "number": number, "share": float(share), "label": label})
     powers = [10.0**power for power in range(-6, 1)]
-    names, count = list(spaces), len(spaces)
-    colours = alt.Scale(domain=names, range=[_BEFORE, AFTER][:count])
-    dashes = alt.Scale(domain=names, range=[[5, 3], [1, 0]][:count])
+    names = list(spaces)
+    colours = alt.Scale(domain=names, range=[_BEFORE, AFTER][: len(names)])
+    dashes = alt.Scale(domain=names, range=[[5, 3], [1, 0]][: len(names)])
     axes = {
         "x": alt.X("number:Q").title("singular value, largest first"),
         "y": alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
@@ -235,18 +235,20 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
 def candidates(best: Values) -> Chart:
     """Draw the score of each candidate and the interval of its gain, in order from the top.
 
-    Args:
-        best: candidates with name, value, label and state ("base model", "candidate", "selected" or
-            "BM25"); with an interval also low and high.
+    `best` are candidates with name, value, label and state ("base model", "candidate", "selected"
+    or "BM25"); with an interval also low and high.
     """
     names = [one["name"] for one in best]
-    states, colours = ([BASE, "candidate", "selected", "BM25"], [_BEFORE, AFTER, _COLOURS[2], INK])
-    known = {one["state"] for one in best}
-    shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
-    domain, own = map(list, zip(*shown, strict=True))
-    colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
-    shapes = {BASE: "square", "candidate": "circle", "selected": "diamond", "BM25": "cross"}
-    shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
+    marks = {
+        BASE: (_BEFORE, "square"),
+        "candidate": (AFTER, "circle"),
+        "selected": (_COLOURS[2], "diamond"),
+        "BM25": (INK, "cross"),
+    }
+    shown = [state for state in marks if any(one["state"] == state for one in best)]
+    colours, shapes = zip(*(marks[state] for state in shown), strict=True)
+    colour = alt.Color("state:N").title(None).scale(domain=shown, range=colours)
+    shape = alt.Shape("state:N").title(None).scale(domain=shown, range=shapes)
     # Leave room for fonts wider than the one that sets the layout.
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=240)
     x = alt.X("value:Q").title("validation MRR x 100").scale(zero=False)

@@ -49,8 +49,15 @@ def _without_run(table: Table) -> Table:
 
 
 def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
-    """Return the tables of a comparison, the ones on the user's data first."""
-    return list(filter(None, (make(name, results) for make in COMPARISON_TABLES)))
+    """Return the tables of a comparison that have something to show."""
+    makers = (
+        comparison_table,
+        bm25_table,
+        other_text_gains_table,
+        gains_table,
+        differences_table,
+    )
+    return list(filter(None, (make(name, results) for make in makers)))
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
@@ -75,8 +82,8 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     note = (
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, selected the row "
         "of the verdict. A gain is the difference of unrounded means. "
-        f"{_baselines(results)}{_settings_that_differ(results)}The interval is "
-        f"{_scope(results)}. p is of the gain over the base model, corrected for all rows (Holm)."
+        f"{_baselines(results)}The interval is {_scope(results)}. p is of the gain over the base "
+        "model, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
@@ -95,15 +102,6 @@ def _baselines(results: ComparisonResults) -> str:
         f"Baselines, scored once: {rows}. No baseline can be selected, so the verdict is never "
         "about one, and their intervals are for other test items alone. "
     )
-
-
-def _settings_that_differ(results: ComparisonResults) -> str:
-    """Return a sentence on the settings that differ between rows, except objective options."""
-    rows = [
-        f"{row}: {', '.join(f'{name} {value}' for name, value in settings.items())}"
-        for row, settings in results.differing_settings().items()
-    ]
-    return f"Settings that differ: {'; '.join(rows)}. " if rows else ""
 
 
 def _protocol(protocol: ComparisonProtocol) -> str:
@@ -134,8 +132,7 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
 
 def _gain_interval(found: RowGain) -> str:
     """Format a gain and its interval, x 100, with a star if the gain is significant."""
-    gain, sure = found.over_base, found.holm_p < 1 - CONFIDENCE
-    return f"{gain.points}{'*' if sure else ''}"
+    return f"{found.over_base.points}{'*' if found.holm_p < 1 - CONFIDENCE else ''}"
 
 
 def differences_table(name: str, results: ComparisonResults) -> Table | None:
@@ -149,7 +146,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
             f"difference in {measure}": f"{100 * one.gain.mean:+.2f}",
             "95 % interval": one.gain.interval,
             "p (Holm)": f"{one.holm_p:.3g}",
-            "found": _found(one),
+            "found": ", ".join(_found(one)) or "cannot tell",
         }
         for one in found
     ]
@@ -161,9 +158,8 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
     return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
 
 
-def _found(one: Difference) -> str:
-    found = ["shown"] * one.shown + ["within a point"] * one.equivalent
-    return ", ".join(found) or "cannot tell"
+def _found(one: Difference) -> list[str]:
+    return ["shown"] * one.shown + ["within a point"] * one.equivalent
 
 
 def bm25_table(name: str, results: ComparisonResults) -> Table:
@@ -216,13 +212,3 @@ def other_text_gains_table(name: str, results: ComparisonResults) -> Table | Non
         f"{_scope(results)}, each by itself; nothing was selected by these sets."
     )
     return Table("other-text-gains", f"Comparison {name}: other text", rows, note)
-
-
-COMPARISON_TABLES = (
-    comparison_table,
-    bm25_table,
-    other_text_gains_table,
-    gains_table,
-    differences_table,
-)
-"""Functions: name and results of a comparison -> table, or `None` if it has nothing to add."""

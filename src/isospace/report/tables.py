@@ -39,14 +39,14 @@ MEAN_SD = "mean ± standard deviation of the seeds"
 """Meaning of ± in every table."""
 
 
-def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "") -> str:
+def mean_sd(values: Sequence[float], sign: Literal["", "+"] = "") -> str:
     """Format a mean and, for several values, their standard deviation (divisor n - 1).
 
     >>> mean_sd([1.0, 2.0]), mean_sd([1.0], sign="+")
     ('1.50 ± 0.71', '+1.00')
     """
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):{sign}.{digits}f}{spread}"
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):{sign}.2f}{spread}"
 
 
 def in_hundredths(rows: Sequence[Mapping[str, str]]) -> str:
@@ -79,8 +79,7 @@ STATES: tuple[State, ...] = ("base model", "adapted")
 
 def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]:
     """Return the papers' row of each run with STS scores, without empty columns."""
-    scores = [scores_of(results, state).sts for results in done]
-    return [sts.known() for sts in scores if sts is not None]
+    return [sts.known() for one in done if (sts := scores_of(one, state).sts) is not None]
 
 
 def scores_of(results: RunResults, state: State) -> BenchmarkScores:
@@ -238,21 +237,13 @@ def papers_table(run_set: RunSet) -> Table | None:
     }
     if not groups:
         return None
-    bases: dict[tuple[tuple[str, str], str], dict[str, str]] = {}
+    bases: dict[tuple[str, str], dict[str, str]] = {}
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
-        # Alignment and uniformity of a base model depend on the corpus.
-        which = (encoder, done[0].corpus.digest)
-        again = any(encoder == known for known, _ in bases)
-        name = f"base model of {group}" if again else "base model"
-        bases.setdefault(which, _our_row(name, encoder, done[:1], "base model"))
+        bases.setdefault(encoder, _our_row(BASE, encoder, done[:1], "base model"))
         ours.append(_our_row(group + not_shipped(done), encoder, done, "adapted"))
-    note = (
-        f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. "
-        f"{_QUOTED} Alignment and uniformity are ours alone, on held-out sentences of the corpus "
-        "(two dropout views)."
-    )
+    note = f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. {_QUOTED}"
     if any(_ours("stsb-dev") == row["source"] for row in ours):
         note += (
             " STS-B dev was drawn from the same sets: 1,131 of its 1,500 pairs are test pairs of "
@@ -269,12 +260,14 @@ def transfer_table(run_set: RunSet) -> Table | None:
     so.
     """
     groups = {
-        group if adapted else f"base model, kept by {group}": scored
+        f"base model, kept by {group}" if ships_base else group: scored
         for group, runs in run_set.groups().items()
-        for adapted in (True, False)
+        for ships_base in (False, True)
         if (
             scored := [
-                run for run in runs if run.results and run.transfer and _is_adapted(run) == adapted
+                run
+                for run in runs
+                if run.results and run.transfer and run.results.ships_base == ships_base
             ]
         )
     }
@@ -285,7 +278,8 @@ def transfer_table(run_set: RunSet) -> Table | None:
         scores = [run.transfer for run in runs]
         protocols += [score["row_protocol"] for score in scores]
         row = _means(group, TRANSFER_COLUMNS, [score["row"] for score in scores])
-        labels = finished(runs)[0].labels if _is_adapted(runs[0]) else None
+        results = runs[0].finished
+        labels = None if results.ships_base else results.labels
         ours.append(row | {"base model": ", ".join(_encoder(runs)), "source": _ours(labels)})
     note = f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. {_QUOTED}"
     published = _published(
@@ -294,18 +288,13 @@ def transfer_table(run_set: RunSet) -> Table | None:
     return Table("transfer", "Transfer tasks, in the papers' columns", [*ours, *published], note)
 
 
-def _is_adapted(run: Run) -> bool:
-    """Return true if a finished run did not ship its base model."""
-    return not run.finished.ships_base
-
-
 def is_published(row: Mapping[str, str]) -> bool:
     """Return true if a row of the papers' tables is quoted from a paper."""
     return row.get("source", "").startswith(_PUBLISHED)
 
 
 def _encoder(runs: Sequence[Run]) -> tuple[str, str]:
-    """Return base model and pooling of runs with the same settings."""
+    """Return base model and pooling."""
     return runs[0].config.model, finished(runs)[0].training.pooling
 
 
@@ -326,21 +315,9 @@ def _means(
 def _our_row(
     name: str, encoder: tuple[str, str], done: Sequence[RunResults], state: State
 ) -> dict[str, str]:
-    labels = done[0].labels if state == "adapted" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
-    # A result has these measures only if its weights were evaluated in training.
-    trained, kept = [one.training for one in done], [one.training.choice.step for one in done]
-    unmeasured = (
-        one.candidate or (one.not_shipped and not step)
-        for one, step in zip(done, kept, strict=True)
-    )
-    evaluated = all(one.evaluations for one in trained)  # false if nothing was trained
-    if evaluated and (state == "base model" or not any(unmeasured)):
-        steps = [0] * len(done) if state == "base model" else kept
-        found = [one.evaluation(step) for one, step in zip(trained, steps, strict=True)]
-        for measure in ("alignment", "uniformity"):
-            row[measure] = mean_sd([values[measure] for values in found], 3)
-    return {**row, "base model": ", ".join(encoder), "source": _ours(labels)}
+    labels = done[0].labels if state == "adapted" else None
+    return row | {"base model": ", ".join(encoder), "source": _ours(labels)}
 
 
 def _published(

@@ -40,15 +40,10 @@ MEASURES = {
 def write_report(
     run_set: RunSet, output: Path | None = None, in_words: Callable[[str], str] = str
 ) -> Path:
-    """Write one HTML page about runs, which loads no other file.
+    """Write one HTML page about runs, which loads no other file, and return its path.
 
-    Args:
-        run_set: the runs and comparisons to show.
-        output: path of the page; default: report.html in the folder of the run or comparison.
-        in_words: function that rewrites settings in `backticks` for the reader.
-
-    Returns:
-        The path of the page.
+    The default of `output` is report.html in the folder of the run or comparison. `in_words`
+    rewrites settings in `backticks` for the reader.
 
     Raises:
         UserError: `output` is missing, a folder, or not a name of an HTML file.
@@ -202,7 +197,7 @@ def spectra_picture(spaces: Mapping[str, figures.Vectors], name: str, descriptio
 def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
     """Return the part of a page on a run of adapt; `None` for other runs.
 
-    `number` is that of the run on the page; `split` is true if no validation pair is a test pair.
+    `split` is true if no validation pair is a test pair.
     """
     candidates = read_candidates(run.folder)
     if candidates is None:
