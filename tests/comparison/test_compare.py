@@ -23,7 +23,6 @@ from isospace.comparison.compare import candidate, compare
 from isospace.comparison.results import read_results
 from isospace.comparison.runs import compare_runs
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.other_text import other_text_sentence
 from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.recipes import find
 from isospace.report.run_set import collect
@@ -61,21 +60,15 @@ def test_cells_are_run_once_and_compared(compared, monkeypatch):
     assert found.settings["whitenedcse"]["objective"]["name"] == "whitenedcse"
     assert list(found.scores) == ["base model", "simcse:head=none", "whitenedcse"]
     assert [columns["MRR"].n for columns in found.scores.values()] == [1, 2, 2]
-    place = folder.parent
-    folders = sorted(str(p.parent.relative_to(place)) for p in place.rglob("results.json"))
-    assert folders == [
-        "c",
-        "c/simcse_head=none/seed-42",
-        "c/simcse_head=none/seed-43",
-        "c/whitenedcse/seed-42",
-        "c/whitenedcse/seed-43",
+    cells = sorted(str(path.parent.relative_to(folder)) for path in folder.glob("*/*/results.json"))
+    assert cells == [
+        f"{name}/seed-{seed}" for name in ("simcse_head=none", "whitenedcse") for seed in (42, 43)
     ]
     for name, columns in found.gains.items():
         gain, start = columns["MRR"].over_base, found.scores["base model"]["MRR"].mean
         by_seed = [score - start for score in found.scores[name]["MRR"].seeds]
         assert 100 * gain.mean == pytest.approx(np.mean(by_seed))
         assert 100 * gain.sd == pytest.approx(np.std(by_seed, ddof=1), abs=1e-9)
-        assert gain.low <= gain.mean <= gain.high
     assert list(found.other_text) == ["simcse:head=none", "whitenedcse"]
     for name, of in (("simcse:head=none", "simcse_head=none"), ("whitenedcse", "whitenedcse")):
         done = [Run(folder / of / f"seed-{seed}").finished for seed in (42, 43)]
@@ -84,9 +77,6 @@ def test_cells_are_run_once_and_compared(compared, monkeypatch):
                 np.mean([one.other_text[column].gain.mean for one in done])
             )
             assert over.seeds == 2
-    if found.verdict.name is not None:
-        said = other_text_sentence(found.other_text[found.verdict.name])
-        assert found.summary.endswith(said)
     assert read_results(folder / "results.json") == found
     start = found.scores["base model"]["MRR"].mean
     for hybrid in found.with_bm25.values():
@@ -243,13 +233,11 @@ def _words(base, budget):
 
 def test_the_command(base, tmp_path, capsys):
     words = _words(base, 16)
-    assert main(["compare", *words]) == 2
-    assert "give one or more objectives" in capsys.readouterr().err
-    assert main(["compare", "simcse", "dcl:head=none", *words]) == 2
-    assert "--output is missing" in capsys.readouterr().err
-    assert (
-        main(["compare", "simcse", "dcl:head=none", *words, "--output", str(tmp_path / "c")]) == 0
-    )
+    for candidates, told in (([], "give one or more objectives"), (["dcl"], "--output is missing")):
+        assert main(["compare", *candidates, *words]) == 2
+        assert told in capsys.readouterr().err
+    words += ["--output", str(tmp_path / "c")]
+    assert main(["compare", "simcse", "dcl:head=none", *words]) == 0
     out, err = capsys.readouterr()
     assert "| dcl:head=none |" in out
     found = read_results(tmp_path / "c" / "results.json")
@@ -277,4 +265,3 @@ def test_recipes_are_compared_by_name_with_their_own_settings(base, tmp_path, ca
         assert config.learning_rate == wanted.learning_rate
         assert config.text.min_chars == wanted.text.min_chars
         assert (config.model, config.batch_size) == (base.model, 8)
-    assert [pair.ahead in names for pair in found.differences] == [True]

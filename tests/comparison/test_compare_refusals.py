@@ -21,9 +21,7 @@ from isospace.training.run import Run
     [
         ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
         ("simcse:temprature=1", "temprature: no such field.*temperature"),
-        ("simcse:budget=3", "budget: no such field"),
         ("simcse:dropout=high", "`dropout` 'high': expected a number"),
-        ("scd:projector=[512,0]", "`projector` 0: expected more than 0"),
     ],
 )
 def test_bad_contestants_are_refused(base, text, words):
@@ -31,16 +29,9 @@ def test_bad_contestants_are_refused(base, text, words):
         candidate(text, base)
 
 
-@pytest.mark.parametrize(
-    ("bad", "words"),
-    [
-        ("simcse:batch_size=5000", "fewer than a batch of 5000"),
-        ("whitenedcse:groups=5", "32 dimensions cannot be cut into 5 groups"),
-    ],
-)
-def test_bad_input_is_refused_as_in_train_before_the_first_run(base, tmp_path, bad, words):
-    settings = {text: candidate(text, base) for text in ("dcl", bad)}
-    with pytest.raises(UserError, match=words):
+def test_bad_input_is_refused_as_in_train_before_the_first_run(base, tmp_path):
+    settings = {text: candidate(text, base) for text in ("dcl", "whitenedcse:groups=5")}
+    with pytest.raises(UserError, match="32 dimensions cannot be cut into 5 groups"):
         compare(settings, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
@@ -74,7 +65,6 @@ def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(base, 
     ("words", "told"),
     [
         (["simcse", "--recipe", "dropout"], "simcse and --recipe dropout: a comparison is of"),
-        (["--recipe", "simcse-bert-bas"], "Did you mean simcse-bert-base"),
         (["--recipe", "dropout", "dropout"], "dropout: the same candidate twice"),
     ],
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from report_runs import change, finish, ranked, write_run
+from sts_files import DATA
 
 from isospace.comparison.runs import compare_runs
 from isospace.errors import UserError
@@ -19,7 +18,6 @@ from isospace.statistics.influence import spearman
 from isospace.statistics.verdict import VerdictKind
 from isospace.training.selection import LAST
 
-DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[2] / "../shared/data/senteval"))
 COLUMNS = tuple(PAPER_COLUMNS.values())
 PARTS = ("before", "after", "group", "gold", "seen")
 SEEN = 15
@@ -64,7 +62,6 @@ def test_pairs_that_chose_the_checkpoints_do_not_test_them(tmp_path):
     found = compare_runs({"simcse": runs}, "Avg")
     assert found.measure == "Avg unseen"
     assert found.protocol.unseen == "without those 90 of 420 test pairs that stsb-dev holds too"
-    assert "STS average without those 90 of 420 test pairs" in found.verdict.text
     assert list(found.gains["simcse"]) == [
         "MRR", *(f"{column} unseen" for column in COLUMNS[:-1]), "SICK-R", "Avg unseen",
     ]  # fmt: skip
@@ -139,7 +136,6 @@ def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path)
     verdict = compare_runs({"simcse": runs}, "Avg").verdict
     assert (verdict.kind, verdict.name, verdict.model) == (VerdictKind.KEEP_BASE, None, None)
     assert verdict.text.startswith("Keep the base model: every run preferred its base model")
-    assert "95 %" not in verdict.text
 
 
 @pytest.mark.parametrize(("criterion", "name"), [("pairs_mrr", None), (LAST, "a")])
@@ -160,7 +156,6 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
         ranks = 1 / np.random.default_rng(seed).integers(1, 4, size=30)
         rewrite(run, after={"MRR": ranks})
     apart = compare_runs({name: [run] for name, run in runs.items()}, "MRR")
-    assert "over" not in apart.verdict.text.split(";")[0]
     for run in runs.values():
         change(run, split=False)
     found = compare_runs({name: [run] for name, run in runs.items()}, "MRR")

@@ -26,10 +26,7 @@ _SCORES, _ITEMS = "scores.json", "items.npz"
 
 @dataclass(frozen=True)
 class BaselineScores:
-    """Contents of scores.json.
-
-    `benchmark` is the digest of the test items, `weights` the `weights_hash` of the model.
-    """
+    """Contents of scores.json: `benchmark` and `weights` are hashes of test items and model."""
 
     model: str
     benchmark: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -121,7 +122,7 @@ def compare(
     folder, baselines, progress = expanded(folder), baselines or {}, SaidOnce(progress or Logged())
     with connected(engine), stoppable(lambda: _CONTINUE):
         _require_comparable(candidates, seeds, folder, jobs)
-        _require_other_names(baselines, candidates)
+        _require_different_names((*candidates, *baselines))
         # Kept in the settings, because a resumed comparison may find another environment.
         settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
         if measure == "sts" and not all(config.data for config in settings.values()):
@@ -187,14 +188,10 @@ def _require_comparable(
             f"`output` {folder}: holds {' or '.join(others)} of something else. Give the "
             "comparison a folder of its own"
         )
-    if BASE in candidates:
-        raise UserError(f"{BASE}: the name of the row that all are compared with. Give another")
     require_alike(candidates)
-    names = list(candidates)
-    for place, name in enumerate(names):
-        for earlier in names[:place]:
-            if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
-                raise UserError(f"{earlier} and {name}: the same candidate twice. Leave one out")
+    for (name, config), (other, its) in combinations(candidates.items(), 2):
+        if config == its:
+            raise UserError(f"{name} and {other}: the same candidate twice. Leave one out")
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
@@ -212,12 +209,12 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
             )
 
 
-def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
-    """Refuse a baseline whose name or folder another row has."""
-    rows = {_slug(name): name for name in (BASE, *candidates)}
-    for name in baselines:
+def _require_different_names(names: Iterable[str]) -> None:
+    """Refuse a row whose name or folder another row has."""
+    rows = {_slug(BASE): BASE}
+    for name in names:
         if other := rows.get(_slug(name)):
-            raise UserError(f"`baselines` {name}: {other} is a row already. Give another name")
+            raise UserError(f"{name}: {other} is a row already. Give another name")
         rows[_slug(name)] = name
 
 

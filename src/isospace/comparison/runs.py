@@ -47,13 +47,9 @@ may differ by any amount."""
 class _Row:
     """One row of a comparison: a base model, a baseline or a candidate.
 
-    Attributes:
-        states: scores of each seed.
-        items: test item values of each seed.
-        other_text: other text values of each seed.
-        runs: runs of a candidate; empty of other rows.
-        criterion: score that selected the checkpoints, mean over the seeds; `None` where the row
-            cannot be selected.
+    `states`, `items` and `other_text` have an entry for each seed. Only a candidate has `runs`. The
+    `criterion` is the score that selected the checkpoints, mean over the seeds; `None` if the row
+    cannot be selected.
     """
 
     name: str
