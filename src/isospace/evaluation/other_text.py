@@ -73,7 +73,7 @@ class OtherText:
         sts: the test pairs of the seven STS sets; empty if one of the sets cannot be scored.
         known: the STS test pairs that are scored.
         dev: dev sets of STS that may select, without the STS test pairs among them.
-        left_out: why a carried set is not measured; empty if all are measured.
+        left_out: the reason why a carried set is not measured.
     """
 
     test_pairs: Mapping[str, TextPairs]
@@ -164,7 +164,7 @@ class OtherText:
         return (*(one for pairs in sets for one in pairs.asked), (None, dev))
 
     def items(self, found: Mapping[str, Scores]) -> Items:
-        """Return the values of each test pair for a file; `scores_of` reads them.
+        """Return the values of each test pair for a file; `gains_over` reads them.
 
         Each set except STS has reciprocal ranks (pair,) under its name. The name with an ending
         holds the displacement (half, pair), the groups (pair,) and the ids (pair,).
@@ -267,36 +267,19 @@ def other_text_sentence(gains: Mapping[str, Gain]) -> str:
     return f"On other text: {words}." if words else ""
 
 
-def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
-    """Return set -> scores of the seeds of one row, given `OtherText.items` of each seed.
-
-    A set is left out if the seeds have different pairs of it.
-    """
-    names = [name for name in seeds[0] if f"{name}{_IDS}" in seeds[0]]
-    return {
-        name: mrr_of_items(seeds, name, seeds[0][f"{name}{_GROUPS}"])
-        for name in names
-        if all(_same(name, items, seeds[0]) for items in seeds)
-    }
-
-
 def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
-    """Return set -> gain of the seeds of one row over a base model.
+    """Return set -> gain of the seeds of one row over a base model, given `OtherText.items`.
 
-    A set is left out if the base model was scored on other pairs.
+    A set is left out if the base model or a seed was scored on other pairs.
     """
-    found, base = scores_of(after), scores_of([before])
-    return {
-        name: gain(scores, base[name])
-        for name, scores in found.items()
-        if _same(name, after[0], before)
-    }
-
-
-def _same(name: str, items: Items, others: Items) -> bool:
-    """Return true if both hold the same pairs of a set."""
-    key = f"{name}{_IDS}"
-    return key in items and key in others and np.array_equal(items[key], others[key])
+    gains = {}
+    for key in (key for key in before if key.endswith(_IDS)):
+        if all(np.array_equal(before[key], items.get(key)) for items in after):
+            name = key.removesuffix(_IDS)
+            groups = before[f"{name}{_GROUPS}"]
+            base = mrr_of_items([before], name, groups)
+            gains[name] = gain(mrr_of_items(after, name, groups), base)
+    return gains
 
 
 def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
