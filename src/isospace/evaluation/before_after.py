@@ -23,11 +23,8 @@ from isospace.statistics.verdict import Verdict
 class BeforeAndAfter(ABC):
     """Scores of the base model and of the adapted model on the same test items.
 
-    Attributes:
-        adapted: scores of the selected model.
-        verdict: the verdict on the gain over the base model.
-        with_bm25: way of search with BM25 -> gain in MRR over the base model.
-        other_text: set of other text -> scores of base model and adapted model.
+    `with_bm25` has the gain in MRR over the base model for each way of search with BM25, and
+    `other_text` the scores on each set of other text.
     """
 
     base: BenchmarkScores

@@ -56,12 +56,13 @@ class BenchmarkResult:
     @property
     def scores(self) -> BenchmarkScores:
         """All scores with their protocols."""
-        other, sts = self.with_bm25, self.sts
-        pairs = PairScores.of_ranks(self.retrieval, other.no_shared)
-        with_bm25 = BM25Scores(
-            PairScores.of_ranks(other.bm25), PairScores.of_ranks(other.hybrid), other.weight
+        ranks = self.with_bm25
+        bm25, hybrid = PairScores.of_ranks(ranks.bm25), PairScores.of_ranks(ranks.hybrid)
+        return BenchmarkScores(
+            PairScores.of_ranks(self.retrieval, ranks.no_shared),
+            None if self.sts is None else self.sts.summary(),
+            BM25Scores(bm25, hybrid, ranks.weight),
         )
-        return BenchmarkScores(pairs, None if sts is None else sts.summary(), with_bm25)
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ class Benchmark:
 
     Attributes:
         pairs: test pairs with their groups; the verdict compares their mean reciprocal rank.
-        tasks: STS sets, for the papers' test pairs; empty without data.
-        labels: labelled pairs that select checkpoints, or `None`.
+        labels: labelled pairs that select checkpoints.
         sample: held-out sentences whose vectors are kept.
         split: true if no validation pair is among `pairs`.
         confidence: nominal confidence of the verdict's interval. After cross-validation it must be
@@ -148,9 +148,12 @@ class Benchmark:
     def asked(self) -> tuple[Asked, ...]:
         """The texts that `measure` encodes."""
         bare = [without_words_of(*pair) for pair in self.pairs]
-        tests = [test for task in self.tasks.values() for test in task.subsets.values()]
-        plain = [text for test in tests for text in (*test.first, *test.second)]
+        plain = [text for test in self._sts_tests for text in (*test.first, *test.second)]
         return (*self.pairs.asked, ("document", (*bare, *self.sample)), (None, plain))
+
+    @property
+    def _sts_tests(self) -> list[ScoredPairs]:
+        return [test for task in self.tasks.values() for test in task.subsets.values()]
 
     def select_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """Select the weight of BM25 in hybrid search with an encoder, on the validation pairs.
@@ -200,8 +203,7 @@ class Benchmark:
 
     def digest(self) -> str:
         """Return a digest of the test items; runs with equal digests have comparable `items`."""
-        tests = [test for task in self.tasks.values() for test in task.subsets.values()]
-        sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
+        sts = [(test.first, test.second, test.gold.tolist()) for test in self._sts_tests]
         content = ((self.pairs.first, self.pairs.second), sts)
         among = self.pairs.among
         return _digest(content if among is None else (*content, hash_texts(among.texts)))

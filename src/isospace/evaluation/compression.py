@@ -18,6 +18,7 @@ from isospace.evaluation.hybrid import without_ignored
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
 from isospace.evaluation.ranking import JudgedQueries, measure_ranking
 from isospace.evaluation.retrieval import Targets, mrr_scores
+from isospace.evaluation.scores import points_of
 from isospace.evaluation.task import TitledRows
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, FULL, FormName, forms_for
@@ -38,9 +39,8 @@ _Scorer = Callable[[Compression], dict[str, Scores]]
 class FormScores:
     """Scores of one form on the test queries, 0 to 1.
 
-    Attributes:
-        changes: measure -> change against float32; empty for float32.
-        lost: loss of the first measure on the selecting queries, plus its standard error.
+    `changes` are against float32, by measure. `lost` is the loss of the first measure on the
+    selecting queries, plus its standard error.
     """
 
     bytes: int
@@ -53,10 +53,8 @@ class FormScores:
 class CompressionResults:
     """Scores of all forms of one model on one set of queries, float32 first.
 
-    Attributes:
-        fitted_on: number of texts that the forms were fitted on.
-        unit: name of the groups of queries, in the plural.
-        smallest: smallest form whose `lost` is at most `MOST_LOST`.
+    `fitted_on` counts the texts that the forms were fitted on, `unit` is the name of the groups of
+    queries in the plural, and `smallest` the smallest form whose `lost` is at most `MOST_LOST`.
     """
 
     isospace: str
@@ -102,15 +100,14 @@ class CompressionResults:
             "compares the bits of a passage with the numbers of a query; binary-both compares "
             "bits; binary-rescored finds 40 passages by bits, and ranks them by int8."
         )
-        return TitledRows(title, [self._row(name, form) for name, form in self.forms.items()], note)
-
-    def _row(self, name: FormName, form: FormScores) -> dict[str, str]:
-        row = {"form": name, "bytes": f"{form.bytes:,}"}
-        for measure, value in form.values.items():
-            change = form.changes.get(measure)
-            row[measure] = f"{100 * value:.2f}"
-            row[f"{measure} change"] = "" if change is None else change.points
-        return row
+        rows = []
+        for name, form in self.forms.items():
+            row = {"form": name, "bytes": f"{form.bytes:,}"}
+            for measure, value in form.values.items():
+                row[measure] = f"{100 * value:.2f}"
+                row[f"{measure} change"] = points_of(form.changes, measure)
+            rows.append(row)
+        return TitledRows(title, rows, note)
 
 
 def measure_forms(
@@ -155,7 +152,7 @@ def measure_forms(
         selected_on=(
             "the same queries, so that its loss is a little too small"
             if validation is None
-            else f"{number_of(len(validation), 'validation pairs')}"
+            else number_of(len(validation), "validation pairs")
         ),
         fitted_on=len(vectors),
         unit="queries" if isinstance(test, JudgedQueries) else test.grouped().unit,

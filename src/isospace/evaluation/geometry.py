@@ -156,13 +156,10 @@ def isoscore(x: Embeddings) -> float:
 
 
 def describe(x: Embeddings) -> dict[str, float]:
-    """Return all measures of one array, ready for JSON.
+    """Return sentences, dim, and all measures of one array, ready for JSON.
 
     Pass a few thousand distinct sentences: time grows with the square of their number. If a row is
     not finite, measures are NaN.
-
-    Returns:
-        sentences and dim; effective_rank, mean_cosine, isoscore and uniformity.
     """
     values = as_array(x)
     sentences, dim = values.shape
@@ -207,7 +204,7 @@ def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> Isotro
 
 
 def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | None:
-    """Measure the isotropy on STS-B dev or, without STS data, on the user's own texts; optional."""
+    """Measure the isotropy on STS-B dev or, without STS data, on the user's own texts."""
     if not request.config.geometry:
         return None
     if not request.sts and not request.own:

@@ -132,8 +132,7 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     `group` is the name of another column, with the group of each pair.
 
     Raises:
-        UserError: the file cannot be read, has a wrong number of columns, no column `group`, an
-            empty text, or fewer than two pairs. The message names file and line.
+        UserError: the file cannot be read, or has no such pairs; the message names file and line.
     """
     return _as_pairs(read_user_file(path, "pairs", group))
 
@@ -150,7 +149,6 @@ def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
 
 
 def _as_pairs(file: UserFile) -> TextPairs:
-    """Return the pairs of a file of kind "pairs"."""
     rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
     first, second = zip(*rows, strict=True)
     if len(set(second)) < 2:
@@ -163,7 +161,6 @@ def _as_pairs(file: UserFile) -> TextPairs:
 
 
 def _as_scored_pairs(file: UserFile) -> ScoredPairs:
-    """Return the pairs of a file of kind "scored"."""
     rows = [
         (
             text_cell(file.path, line, first),
@@ -197,22 +194,18 @@ def _as_labelled(file: UserFile) -> LabelledSentences:
 
 
 def _label(path: Path, line: int, cell: Any) -> str:
-    number = isinstance(cell, float)
-    usable = math.isfinite(cell) if number else isinstance(cell, str | int) and str(cell).strip()
-    if not usable:
+    label = "" if cell is None or cell != cell else str(cell).strip()  # NaN: a gap in a table
+    if not label:
         raise UserError(f"{path}:{line}: {cell!r} is not a label. Give a word or a number")
-    # A table with gaps in a column may hold whole numbers as 1.0.
-    return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
+    return label
 
 
 @dataclass(frozen=True)
 class UserFile:
     """Rows of a file: line number (parquet: row number) and cells of each.
 
-    Attributes:
-        columns: names of the columns that were read, in the order of `COLUMNS[kind]`; empty if the
-            file has no names.
-        groups: group of each row; a row without a value is a group of its own.
+    `columns` are the names of the columns that were read, in the order of `COLUMNS[kind]`; empty if
+    the file has no names.
     """
 
     path: Path

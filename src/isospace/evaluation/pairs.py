@@ -114,10 +114,9 @@ def _position(text: str) -> float:
 class TextPairs:
     """Texts that belong together: `first[i]` and `second[i]`.
 
-    Attributes:
-        groups: name of each pair's group, such as its document or module. Statistics treat the
-            pairs of a group as one observation. `None` if the groups are unknown.
-        unit: name of the groups, in the plural.
+    `groups` are the names of the pairs' groups, such as documents or modules; `None` if they are
+    unknown. Statistics treat the pairs of a group as one observation. `unit` is the name of the
+    groups, in the plural.
     """
 
     name: str

@@ -70,11 +70,9 @@ def measure_ranking(
 ) -> dict[str, FloatArray]:
     """Return every measure of each query, `(query,)`, 0 to 1.
 
-    Args:
-        blocks: the row of a block's first query, and scores (query, document), as
-            `nearest.product_blocks` yields them. Documents with -inf are not ranked.
-        judgements: for each query: position of a document -> grade. Positions without a score
-            refer to missing documents.
+    `blocks` are the row of a block's first query, and scores (query, document), as
+    `nearest.product_blocks` yields them. Documents with -inf are not ranked. `judgements` are as in
+    `JudgedQueries`.
 
     >>> scores = np.array([[0.9, 0.5, 0.1]])
     >>> found = measure_ranking([(0, scores)], [{1: 1.0}])

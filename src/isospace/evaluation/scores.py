@@ -98,7 +98,7 @@ def table_rows(
 
 
 def points_of(gains: Mapping[str, Gain], row: str) -> str:
-    """Return the gain of a row as a cell, which is empty without one."""
+    """Return the gain of a row as a cell; empty without a gain."""
     return gains[row].points if row in gains else ""
 
 

@@ -68,6 +68,11 @@ class STSScore:
     value: float
     source: str
 
+    @property
+    def column(self) -> str:
+        """Name of the sub-set or of the aggregation."""
+        return self.split if self.aggregation == "subset" else self.aggregation
+
 
 @dataclass(frozen=True)
 class STSScores:
@@ -91,11 +96,8 @@ class STSResult:
 
     def score(self, task: str, aggregation: str) -> STSScore | None:
         """Return the score of a sub-set (its name) or an aggregation ("all", "mean", "wmean")."""
-        for score in self.scores:
-            column = score.split if score.aggregation == "subset" else score.aggregation
-            if (score.task, column) == (task, aggregation):
-                return score
-        return None
+        found = (x for x in self.scores if (x.task, x.column) == (task, aggregation))
+        return next(found, None)
 
     def headlines(self) -> dict[str, STSScore]:
         """Return the papers' columns: Spearman, "all" for STS12-16, test for the others."""
@@ -129,21 +131,17 @@ class STSResult:
             "Spearman x 100 (STS12-16 'all', STS-B and SICK-R test; pooling "
             f"{conditions.pooling}, {conditions.precision})"
         )
-        tables = [TitledRows(title, [cells(self.paper_row())])]
-        if subsets:
-            tables.append(TitledRows("sub-sets and settings, x 100", self._rows_of_subsets()))
-        return tables
-
-    def _rows_of_subsets(self) -> list[dict[str, str]]:
-        return [
+        rows = [
             {
                 "task": score.task,
-                "sub-set": score.split if score.aggregation == "subset" else score.aggregation,
+                "sub-set": score.column,
                 "spearman": f"{100 * score.value:.2f}",
                 "n": f"{score.n:,}",
             }
             for score in self.scores
         ]
+        every = [TitledRows("sub-sets and settings, x 100", rows)] if subsets else []
+        return [TitledRows(title, [cells(self.paper_row())]), *every]
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,9 @@ Name = TypeVar("Name")
 class SelectedAmong:
     """The candidates of a selection by the test items themselves.
 
-    Attributes:
-        scores: scores of the candidates, the base model's first; each may have several seeds.
-        unseen: number of further candidates, whose scores are not known here.
-        selection_bias: the amount by which that earlier selection raised the gain.
+    `scores` are those of the candidates, the base model's first; each may have several seeds.
+    `unseen` counts further candidates, whose scores are not known here, and `selection_bias` is by
+    how much their selection raised the gain.
     """
 
     scores: Sequence[Scores]

@@ -34,15 +34,11 @@ SMALLEST_GAIN = 0.01
 This is a convention, not an estimate. A smaller gain seldom justifies another model to keep and new
 vectors for all texts.
 """
-
 POWER = 0.8
 """The power of the test for which a number of items is advised."""
-
 GAIN_ERROR_SHARE = 0.5
-"""Ratio of a gain's standard error to that of the base model's score, if it cannot be measured.
-
-docs/results/placebo.md has it for real gains.
-"""
+"""Ratio of a gain's standard error to that of the base model's score, if it cannot be measured;
+docs/results/placebo.md has it for real gains."""
 
 
 class VerdictKind(str, Enum):
