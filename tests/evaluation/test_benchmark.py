@@ -14,42 +14,12 @@ from toy import sentences
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import validation_text
-from isospace.evaluation.hybrid import BaselineRanks
-from isospace.evaluation.own_data import load_pairs
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
-from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
-from isospace.statistics.verdict import VerdictKind
-
-PROTOCOL = "MRR, held-out pairs (anchor to positive)"
-
-
-def made_pairs(count: int, **more: object) -> TextPairs:
-    texts = sentences(2 * count)
-    return TextPairs("made", tuple(texts[:count]), tuple(texts[count:]), **more)
-
-
-def benchmark_of(pairs: TextPairs) -> Benchmark:
-    return Benchmark(pairs, PROTOCOL, {}, None, ())
-
-
-def measured(ranks: list[float] | np.ndarray) -> BenchmarkResult:
-    return of_ranks(RetrievalScores(np.array(ranks), len(ranks), "", np.zeros((2, len(ranks)))))
-
-
-def of_ranks(scores: RetrievalScores) -> BenchmarkResult:
-    return BenchmarkResult(scores, None, np.empty((0, 2)), BaselineRanks(scores, scores, None, 2.0))
-
-
-def test_a_start_that_was_kept_has_no_interval():
-    start = measured([1, 2, 3])
-    found = benchmark_of(made_pairs(3)).verdict(start, start, "no checkpoint beats the base model")
-    assert (found.kind, found.gain) == (VerdictKind.KEEP_BASE, None)
-    assert found.text == (
-        "Keep the base model: no checkpoint beats the base model; no other model was tested in MRR, "
-        "held-out pairs (anchor to positive)."
-    )
+from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
+from isospace.statistics.gains import gain
+from isospace.statistics.verdict import VerdictKind, verdict_of
 
 
 def encode_with(texts: list[str], noise: float, seed: int):
@@ -62,14 +32,14 @@ def encode_with(texts: list[str], noise: float, seed: int):
 
 
 def test_pairs_that_are_repeated_say_no_more_than_once():
-    once = made_pairs(120)
+    texts = sentences(240)
+    once = TextPairs("made", tuple(texts[:120]), tuple(texts[120:]))
     repeated = once.take([*range(120)] * 8).grouped()
-    texts = [*once.first, *once.second]
     before, after = (encode_with(texts, 0.6, seed) for seed in (1, 5))
 
     def verdict(pairs):
-        states = (of_ranks(evaluate_retrieval(encode, pairs)) for encode in (before, after))
-        return benchmark_of(pairs).verdict(*states, None)
+        found = [mrr_scores(pairs, evaluate_retrieval(encode, pairs)) for encode in (after, before)]
+        return verdict_of(gain(*found), "MRR")
 
     single, eightfold = verdict(once.grouped()), verdict(repeated)
     assert single.kind is eightfold.kind is VerdictKind.CANNOT_TELL
@@ -162,12 +132,6 @@ def test_the_users_own_pairs_have_groups(tmp_path):
     assert benchmark.pairs.unit == "groups"
     assert benchmark.pairs.groups[0] == benchmark.pairs.groups[5]
     assert (len(benchmark.pairs.groups), len(set(benchmark.pairs.groups))) == (6, 5)
-
-    rows = [(*pair, page) for pair, page in zip(own, "xxyyzz", strict=True)]
-    file = table(tmp_path / "own.csv", ("query", "document", "page"), rows)
-    named = Benchmark.make(corpus, load_pairs(file, "page")).pairs
-    assert list(named) == list(own)
-    assert (named.groups, named.unit) == (tuple("xxyyzz"), "groups by page")
 
 
 def test_nothing_can_be_held_out_of_one_group(tmp_path):

@@ -35,12 +35,8 @@ def test_the_smallest_form_is_selected_on_validation_pairs_and_measured_on_test_
     assert next(iter(found.forms)) == "float32"
     assert not any("pca" in name for name in found.forms)  # of 32 dimensions
     full = found.forms["float32"]
-    for name, form in found.forms.items():
-        if name == "float32":
-            continue
-        change = form.changes["MRR"]
-        assert change.mean == pytest.approx(form.values["MRR"] - full.values["MRR"])
     bits, int8 = found.forms["binary-both"], found.forms["int8"]
+    assert bits.changes["MRR"].mean == pytest.approx(bits.values["MRR"] - full.values["MRR"])
     assert bits.changes["MRR"].high < -0.02
     assert abs(int8.changes["MRR"].mean) < 0.01
     assert bits.lost > MOST_LOST
@@ -80,13 +76,7 @@ def test_own_pairs_and_judged_queries_are_measured(toy_model, tmp_path, capsys):
     assert list(of_queries["forms"]["int8"]["changes"]) == ["MRR@10", "nDCG@10"]
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--compress"], "--corpus"),
-        (["--compress", "--bm25-weight", "3", "--own", "x.tsv"], "--bm25-weight"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(toy_model, words, named, capsys):
-    assert main(["evaluate", str(toy_model), *words]) == 2
-    assert named in capsys.readouterr().err
+def test_what_cannot_be_measured_is_refused(toy_model, capsys):
+    for words, named in (((), "--corpus"), (("--bm25-weight", "3"), "--bm25-weight")):
+        assert main(["evaluate", str(toy_model), "--compress", *words]) == 2
+        assert named in capsys.readouterr().err

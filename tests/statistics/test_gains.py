@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from isospace.statistics.gains import gain, standard_error
-from isospace.statistics.influence import average, mean_scores, spearman_scores
+from isospace.statistics.influence import mean_scores
 
 
 def over_nothing(differences, groups=None, confidence=0.95):
@@ -73,9 +73,6 @@ def test_a_few_that_changed_tell_no_more_than_none():
     found = over_nothing(little)
     assert (found.low, found.high) == pytest.approx((0.001 - 0.03, 0.001 + 0.03))
     assert found.p > 0.9
-    large = np.zeros(100)
-    large[:5] = [0.9, -0.5, 0.9, 0.8, 0.9]
-    assert over_nothing(large).high - over_nothing(large).mean > 0.03
 
 
 def test_where_only_seeds_differ_it_is_the_t_test_over_seeds():
@@ -95,14 +92,8 @@ def test_seeds_and_items_are_both_in_the_interval():
     both = over_nothing(items + seeds)
     alone = stats.ttest_1samp((items + seeds).mean(1), 0)
     assert both.p > 2 * alone.pvalue
-    variance = (
-        standard_error(
-            mean_scores(items[None], np.arange(300)),
-            mean_scores(np.zeros((1, 300)), np.arange(300)),
-        )
-        ** 2
-        + np.var(seeds, ddof=1) / 5
-    )
+    of_items = standard_error(mean_scores(items[None], np.arange(300)))
+    variance = of_items**2 + np.var(seeds, ddof=1) / 5
     assert (both.high - both.mean) / 1.97 == pytest.approx(variance**0.5, rel=0.05)
 
 
@@ -113,33 +104,3 @@ def test_p_belongs_to_the_interval_whatever_the_number_of_seeds(seeds):
         found = over_nothing(effect + random.normal(0, 0.1, (seeds, 100)))
         assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
         assert 0 < found.p <= 1
-
-
-def test_the_gain_of_spearman_is_the_mean_over_seeds():
-    random = np.random.default_rng(6)
-    gold = random.normal(size=400)
-    before = gold + random.normal(size=400)
-    after = gold + 0.5 * random.normal(size=(3, 400))
-    groups = np.arange(400)
-    found = gain(spearman_scores(after, gold, groups), spearman_scores(before[None], gold, groups))
-    single = [
-        stats.spearmanr(a, gold).statistic - stats.spearmanr(before, gold).statistic for a in after
-    ]
-    assert found.mean == pytest.approx(np.mean(single))
-    assert found.sd == pytest.approx(np.std(single, ddof=1))
-    assert found.p < 1e-3
-
-
-def test_the_average_of_sets_keeps_its_error_rate():
-    """Of sets that share pairs."""
-    random, wrong = np.random.default_rng(7), 0
-    parts = [np.arange(80), np.arange(80, 160), np.arange(40, 120)]
-    for _ in range(150):
-        gold = random.normal(size=160)
-        before, after = (gold + random.normal(size=(1, 160)) for _ in range(2))
-        scores = [
-            average([spearman_scores(x[:, part], gold[part], part) for part in parts])
-            for x in (after, before)
-        ]
-        wrong += gain(*scores).p < 0.05
-    assert wrong <= 7.5 + 3 * (150 * 0.05 * 0.95) ** 0.5

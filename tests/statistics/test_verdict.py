@@ -28,7 +28,6 @@ def of(mean, low, high, **changes):
         (of(0.03, 0.02, 0.04), VerdictKind.ADAPTED, "200 changed."),
         (of(0.03, 0.001, 0.06), VerdictKind.ADAPTED, "beyond chance, maybe less than 1.00"),
         (of(0.004, -0.001, 0.009), VerdictKind.TOO_SMALL, "changed; less than 1.00."),
-        (of(0.004, 0.001, 0.009), VerdictKind.TOO_SMALL, "changed; less than 1.00."),
         # Was "no difference worth having", though the upper end is above one point.
         (of(0.0281, -0.003, 0.06), VerdictKind.CANNOT_TELL, "about 780 pairs would tell"),
         (of(0.008, 0.002, 0.014), VerdictKind.CANNOT_TELL, "beyond chance, maybe less than 1.00"),
@@ -79,7 +78,6 @@ def test_one_line_says_what_the_items_can_show():
     assert share == pytest.approx(0.3, abs=0.05)
     measured = detectable_gain(mean_scores(values, np.arange(120)), share=share)
     assert float(measured.split()[-2]) == pytest.approx(smaller * share / 0.5, abs=0.1)
-    assert error_share(changed, mean_scores(np.ones((1, 120)), np.arange(120))) == 0.5
     many = mean_scores(random.random((1, 50_000)), np.arange(50_000))  # no less than a point
     assert detectable_gain(many) == "these 50,000 pairs can show gains from about 1.0 points"
     few = mean_scores(values, np.arange(120) % 19)
@@ -117,11 +115,3 @@ def test_ahead_means_for_other_items_too():
     )
     assert by_seeds.pvalue < 0.05
     assert not found.shown
-
-
-def test_of_five_equal_rows_one_is_rarely_shown_ahead():
-    wrong = sum(
-        any(one.shown for one in differences(rows_of(dict.fromkeys("abcde", 0.0), 3, 60, seed)))
-        for seed in range(60)
-    )
-    assert wrong <= 3 + 3 * (60 * 0.05 * 0.95) ** 0.5  # without Holm about 16
