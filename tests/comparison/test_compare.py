@@ -88,16 +88,6 @@ def test_cells_are_run_once_and_compared(compared, monkeypatch):
         assert compare(settings, 2, folder) == found
 
 
-def test_all_sts_sets_are_scored_and_a_dev_set_may_select(base, tmp_path):
-    write_senteval(tmp_path / "sts")
-    base = replace(base, data=str(tmp_path / "sts"), select="labels")
-    found = compare({"simcse": candidate("simcse", base)}, 1, tmp_path / "c")
-    columns = [c for c in found.scores["simcse"] if c.startswith(("STS", "SICK", "Avg"))]
-    assert len(columns) == 8
-    assert found.protocol.checkpoints == "labels: stsb-dev"
-    write_report(collect([tmp_path / "c"]))
-
-
 def test_every_cell_shows_its_results_and_the_base_model_is_shown_once():
     shown = []
 

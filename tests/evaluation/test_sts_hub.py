@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
 from isospace.errors import UserError
-from isospace.evaluation.senteval import COPIES, SICK_TEST, load_sts_hub
+from isospace.evaluation import senteval
+from isospace.evaluation.senteval import COPIES, load_sts_hub
 from isospace.evaluation.sts import evaluate_sts
 
 datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
 
-
-def columns(pairs, gold_sum, characters):
-    """Rows of invented pairs with exactly these sums."""
-    random = np.random.default_rng(pairs)
-    swing = random.uniform(-1, 1, pairs // 2)
-    gold = gold_sum / pairs + np.concatenate([swing, -swing, np.zeros(pairs % 2)])
-    swing = random.integers(-9, 10, pairs)
-    lengths = characters // (2 * pairs) + random.permutation(np.concatenate([swing, -swing]))
-    lengths[: characters - lengths.sum()] += 1
-    texts = [f"{i:05d}".ljust(length, "x") for i, length in enumerate(lengths)]
-    return {"sentence1": texts[:pairs], "sentence2": texts[pairs:], "score": gold.tolist()}
+SICK = "mteb/sickr-sts", "test"
+SIZES = {"STS12": 21, "STS13": 22, "STS14": 23, "STS15": 24, "STS16": 25}
+SIZES |= {"STSBenchmark": 26, "SICKRelatedness": 40}
+TEST = slice(20, 37)
+"""The rows of SICK that stand for the test file."""
 
 
-def joined(parts):
-    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
-
-
-SIZES = {"STS12": 3108, "STS13": 1500, "STS14": 3750, "STS15": 3000, "STS16": 1186}
-SIZES |= {"STSBenchmark": 1379, "SICKRelatedness": 5000}
-
-
-@cache
-def stand_ins():
-    """(repository, split) -> columns."""
-    rows = {}
-    for task, (repository, _) in COPIES.items():
-        rows[repository, "test"] = columns(SIZES[task], 3.0 * SIZES[task], 50 * SIZES[task])
-    rows["mteb/stsbenchmark-sts", "validation"] = columns(1500, 4500.0, 75_000)
-    rows["mteb/sickr-sts", "test"] = joined([rows["mteb/sickr-sts", "test"], columns(**SICK_TEST)])
-    return rows
-
-
-class Hub:
-    """Stands for `datasets.load_dataset`, and remembers what it was asked for."""
-
-    def __init__(self):
-        self.rows = dict(stand_ins())
-        self.revisions = {}
-
-    def __call__(self, repository, *, split, revision):
-        self.revisions[repository] = revision
-        return datasets.Dataset.from_dict(self.rows[repository, split])
+def columns(count):
+    random = np.random.default_rng(count)
+    texts = [
+        f"{i} ".ljust(length, "x") for i, length in enumerate(random.integers(5, 40, 2 * count))
+    ]
+    score = random.uniform(0, 5, count).tolist()
+    return {"sentence1": texts[:count], "sentence2": texts[count:], "score": score}
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    hub = Hub()
-    monkeypatch.setattr(datasets, "load_dataset", hub)
-    return hub
+    """Stands for `datasets.load_dataset`: (repository, split) -> columns."""
+    rows = {(place, "test"): columns(SIZES[task]) for task, (place, _) in COPIES.items()}
+    rows["mteb/stsbenchmark-sts", "validation"] = columns(27)
+    first, second, gold = (column[TEST] for column in rows[SICK].values())
+    characters = sum(map(len, first + second))
+    sums = {"pairs": len(gold), "gold_sum": sum(gold), "characters": characters}
+    monkeypatch.setattr(senteval, "SICK_TEST", sums)
+
+    def load(repository, *, split, revision):
+        assert len(revision) == 40
+        return datasets.Dataset.from_dict(rows[repository, split])
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    return rows
 
 
 def hashed(texts):
@@ -71,27 +53,23 @@ def hashed(texts):
 def test_the_copies_become_the_seven_tasks(hub):
     tasks = load_sts_hub()
     counts = {name: {s: len(p) for s, p in task.subsets.items()} for name, task in tasks.items()}
-    assert counts == {
-        "STS12": {"test": 3108}, "STS13": {"test": 1500}, "STS14": {"test": 3750},
-        "STS15": {"test": 3000}, "STS16": {"test": 1186},
-        "STSBenchmark": {"dev": 1500, "test": 1379}, "SICKRelatedness": {"test": 4927},
-    }  # fmt: skip
-    assert all(len(revision) == 40 for revision in hub.revisions.values())
+    assert counts == {name: {"test": size} for name, size in SIZES.items()} | {
+        "STSBenchmark": {"dev": 27, "test": 26},
+        "SICKRelatedness": {"test": 17},
+    }
     result = evaluate_sts(hashed, tasks)
     assert None not in result.paper_row().values()
     assert result.score("STS12", "mean") is None
     assert result.headlines()["STS12"].source == "mteb/sts12-sts@a0d554a6 (test)"
     # SICK's test pairs are the run of rows with their sums.
-    pairs, whole = tasks["SICKRelatedness"].subsets["test"], hub.rows["mteb/sickr-sts", "test"]
-    assert list(pairs.first) == whole["sentence1"][5000:]
-    assert pairs.gold.tolist() == whole["score"][5000:]
-    assert pairs.source.endswith("rows 5000-9926")
+    pairs = tasks["SICKRelatedness"].subsets["test"]
+    assert list(pairs.first) == hub[SICK]["sentence1"][TEST]
+    assert pairs.gold.tolist() == hub[SICK]["score"][TEST]
+    assert pairs.source.endswith("rows 20-36")
 
 
 def test_sick_in_another_order_is_refused(hub):
-    order = np.random.default_rng(0).permutation(9927)
-    rows = hub.rows["mteb/sickr-sts", "test"]
-    hub.rows["mteb/sickr-sts", "test"] = {n: [v[i] for i in order] for n, v in rows.items()}
+    hub[SICK] = {name: column[::2] + column[1::2] for name, column in hub[SICK].items()}
     with pytest.raises(UserError, match=r"mteb/sickr-sts.* test pairs of SICK-R.*`data`"):
         load_sts_hub()
 

@@ -88,7 +88,6 @@ def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
     ("header", "kind", "columns"),
     [
         ("id,source,text,label", "labelled", ("text", "label")),
-        ("title,body,label", "labelled", ("body", "label")),
         ("source,answer,question", "pairs", ("question", "answer")),
         ("source,gold,sentence2,sentence1,score", "scored", ("sentence1", "sentence2", "score")),
     ],
@@ -115,7 +114,6 @@ def test_a_header_that_is_half_known_is_no_row(tmp_path, header, kind):
     "text",
     [
         "how do I pay,question\nhere is how,answer\nwho are you,question\nit is I,answer\n",
-        "a,ein\nthe,der\n",
         "query,1\ndocument,2\n",
     ],
 )

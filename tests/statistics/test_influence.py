@@ -67,20 +67,6 @@ def test_products_of_items_that_share_a_sentence_by_brute_force():
     assert sum_of_products(np.arange(40), x, y) == pytest.approx(x @ y)
 
 
-def test_a_burden_is_what_the_others_win_without_the_candidate():
-    random = np.random.default_rng(6)
-    n = 40
-    targets = random.normal(size=(n, 8))
-    queries = targets + 1.5 * random.normal(size=(n, 8))
-    ranks = rank_targets(queries, targets, np.arange(n))
-    assert ranks.displacement.sum(0).any()
-    for j in range(n):
-        others = np.delete(np.arange(n), j)
-        without = rank_targets(queries[others], targets[others], np.arange(n - 1))
-        won = without.reciprocal_ranks.sum() - ranks.reciprocal_ranks[others].sum()
-        assert ranks.displacement[:, j].sum() == pytest.approx(won)
-
-
 def test_candidates_are_in_the_error():
     """Docstrings' queries share candidates: with hubs the items alone say too little."""
     random = np.random.default_rng(7)

@@ -28,11 +28,9 @@ from isospace.training.results import RunResults
 from isospace.training.run import Run
 
 _PUBLISHED = "published"
-_OTHER = f"{_PUBLISHED}, other pooling"
-
 _QUOTED = (
-    "Rows marked published are quoted from the papers, never ours. They are of the same model; "
-    "another pooling is another comparison."
+    "Rows marked published are quoted from the papers, never ours. They are of the same model and "
+    "pooling."
 )
 
 MEAN_SD = "mean ± standard deviation of the seeds"
@@ -325,30 +323,18 @@ def _published(
     columns: Sequence[str],
     scores: Callable[[Recipe], Mapping[str, float]],
 ) -> list[dict[str, str]]:
-    """Return published rows for the runs' objectives and models, same pooling first.
-
-    Rows that lack a column are left out.
-    """
+    """Return the published rows of the runs' objectives, models and poolings with all columns."""
     kinds = {type(runs[0].config.objective) for runs in groups}
     encoders = {(Path(model).name, pooling) for model, pooling in map(_encoder, groups)}
-
-    def same_encoder(recipe: Recipe) -> bool:
-        return (Path(recipe.config.model).name, recipe.config.pooling) in encoders
-
-    quoted = [
-        (name, recipe)
-        for name, recipe in RECIPES.items()
-        if type(recipe.config.objective) in kinds
-        and Path(recipe.config.model).name in {model for model, _ in encoders}
-        and set(columns) <= scores(recipe).keys()
-    ]
-    quoted.sort(key=lambda row: not same_encoder(row[1]))
     return [
         {
             "": f"{name}, {_PUBLISHED}",
-            "source": f"{_PUBLISHED if same_encoder(recipe) else _OTHER}: {recipe.table}",
+            "source": f"{_PUBLISHED}: {recipe.table}",
             "base model": f"{recipe.config.model}, {recipe.config.pooling}",
             **{column: f"{scores(recipe)[column]:.2f}" for column in columns},
         }
-        for name, recipe in quoted
+        for name, recipe in RECIPES.items()
+        if type(recipe.config.objective) in kinds
+        and (Path(recipe.config.model).name, recipe.config.pooling) in encoders
+        and set(columns) <= scores(recipe).keys()
     ]
