@@ -274,7 +274,7 @@ def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
     """
     gains = {}
     for key in (key for key in before if key.endswith(_IDS)):
-        if all(np.array_equal(before[key], items.get(key)) for items in after):
+        if all(key in items and np.array_equal(before[key], items[key]) for items in after):
             name = key.removesuffix(_IDS)
             groups = before[f"{name}{_GROUPS}"]
             base = mrr_of_items([before], name, groups)

@@ -146,7 +146,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
             f"difference in {measure}": f"{100 * one.gain.mean:+.2f}",
             "95 % interval": one.gain.interval,
             "p (Holm)": f"{one.holm_p:.3g}",
-            "found": ", ".join(_found(one)) or "cannot tell",
+            "found": _found(one),
         }
         for one in found
     ]
@@ -158,8 +158,9 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
     return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
 
 
-def _found(one: Difference) -> list[str]:
-    return ["shown"] * one.shown + ["within a point"] * one.equivalent
+def _found(one: Difference) -> str:
+    found = ["shown"] * one.shown + ["within a point"] * one.equivalent
+    return ", ".join(found) or "cannot tell"
 
 
 def bm25_table(name: str, results: ComparisonResults) -> Table:
