@@ -27,7 +27,7 @@ import numpy as np
 from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.documents import Document, Section
 from isospace.corpus.formats.draft import LICENCES, paragraph_boilerplate
-from isospace.corpus.groups import DEV_PAIRS, TEST_PAIRS, Pair, Pairs, split_groups
+from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, split_groups
 from isospace.corpus.prose import docstring_sentences, prose_sentences
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.corpus.sources import DOCSTRINGS
@@ -169,7 +169,7 @@ def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) 
         repeats = near_duplicates(texts, np.arange(len(texts)), len(exclude))[len(exclude) :]
         ordered = [named for named, earlier in zip(ordered, repeats, strict=True) if earlier < 0]
     modules = [module for module, _ in ordered]
-    validation, test = split_groups(modules, at_most=DEV_PAIRS)
+    validation, test = split_groups(modules)
     found = [pair for _, pair in ordered]
     return Pairs.at(found, modules, validation, test[:TEST_PAIRS], "modules", SUMMARY_NEXT)
 

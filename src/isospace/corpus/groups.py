@@ -19,6 +19,8 @@ from isospace.corpus.dedup import near_clusters
 
 SMALLEST_SPLIT = 400
 """Least number of items to split: with fewer, both parts would be too small to measure with."""
+DEV_PAIRS, TEST_PAIRS = 1000, 2000
+"""Largest numbers of validation and test pairs."""
 
 
 def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -139,18 +141,12 @@ def whole_groups(
     return selected[groups]
 
 
-def split_groups(
-    groups: Sequence[str], at_most_share: float = 1 / 3, at_most: int = 1000
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_groups(groups: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of the validation items and of the test items, both ascending.
 
-    Whole groups become validation items, in the order of a hash of their names. If there are fewer
-    than `SMALLEST_SPLIT` items, or every group is too large, both results are all items.
-
-    Args:
-        groups: the name of each item's group.
-        at_most_share: largest share of validation items.
-        at_most: largest number of validation items.
+    `groups` names the group of each item. Whole groups become validation items, at most a third of
+    all items and `DEV_PAIRS`, in the order of a hash of their names. If there are fewer than
+    `SMALLEST_SPLIT` items, or every group is too large, both results are all items.
 
     >>> validation, test = split_groups([str(i // 2) for i in range(600)])
     >>> len(validation), len(test), len({i // 2 for i in validation} & {i // 2 for i in test})
@@ -162,7 +158,7 @@ def split_groups(
     numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
     order = np.array([numbers[name] for name in sorted(numbers, key=_hash)])
     labels = np.array([numbers[name] for name in groups])
-    validation = whole_groups(labels, order, min(at_most, int(len(groups) * at_most_share)))
+    validation = whole_groups(labels, order, min(DEV_PAIRS, len(groups) // 3))
     if not validation.any():
         return everything, everything
     return np.flatnonzero(validation), np.flatnonzero(~validation)
@@ -180,7 +176,6 @@ def name_hash(name: str) -> int:
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
-DEV_PAIRS, TEST_PAIRS = 1000, 2000
 Pair = tuple[str, str]
 
 
