@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from toy import sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus import corpus as corpus_module
@@ -15,17 +16,10 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.lines import clean
 from isospace.errors import UserError
 
-NOUNS = ("cat", "dog", "horse", "tree", "stone", "river", "house", "road", "song", "book")
 LONG = (
     "the sum of the squares of all values in the given array along the last axis is returned "
     "without a copy of the data"
 )
-
-
-def sentences(n: int) -> list[str]:
-    """Distinct sentences, no two of them near duplicates."""
-    rng = random.Random(0)
-    return [" ".join(rng.choices(NOUNS, k=12)) + f" {chr(97 + i % 26)}." for i in range(n)]
 
 
 def put(folder: Path, lines: list[str], name: str = "text.txt") -> str:

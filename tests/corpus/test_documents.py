@@ -588,6 +588,32 @@ def test_word():
     assert document.left_out == {"tables": 1}
 
 
+def test_word_of_pandoc():
+    document = read((FILES / "pandoc.docx").read_bytes(), "word")
+    assert document.title == "Small boats"
+    assert outline(document) == [
+        "The harbour of the old town is full of small boats, see crews. Boats that leave before "
+        "the sun has risen carry a lamp at the mast, and nobody rows against the wind.",
+        "# Mooring",
+        "Tie a boat to the quay where the water is deep enough, with moor or by hand:",
+        "The first of the boats that come back lies at the ring that is nearest to the market.",
+        "The second one lies behind it, and its crew walks over the first.",
+        "A long plank helps them.",
+        "bow; mast; rudder",
+        "## Rings",
+        "Quay",  # a term is no part of Word's styles
+        "A place where boats are tied.",
+        "Bow",
+        "The front of a boat, which meets the waves.",
+        "The sea gives, and the sea takes.",
+        "How far a rope of length reaches:",
+        "# Markets",
+        "The crews sell what they have caught to whoever comes, and keep the rest for themselves. "
+        "Fish that nobody buys is smoked, salted or thrown to the gulls—which know the hour.",
+    ]
+    assert document.left_out == {"code blocks": 1, "footnotes": 1, "formulas": 1, "tables": 1}
+
+
 def test_word_with_tracked_changes_content_controls_and_a_text_box():
     file = docx.Document()
     paragraph = file.add_paragraph("The boat is ")
