@@ -21,7 +21,7 @@ from isospace.statistics.selection import (
 )
 from isospace.statistics.verdict import VerdictKind, base_kept, kind_of, verdict_of
 
-CASES, RUNGS, GROUPS, SIZE = 200, 20, 150, 2
+RUNGS, GROUPS, SIZE = 20, 150, 2
 
 
 def drawn(rng, true_gains):
@@ -114,7 +114,7 @@ def misses(found, true):
 
 
 def judged(gains, groups):
-    """The two scores of pairs that gain so much each, and the verdict on them."""
+    """Return the verdict on pairs that gain so much each, and their scores before and after."""
     before = mean_scores(np.full((1, len(gains)), 0.5), groups)
     after = mean_scores(0.5 + np.array(gains)[None], groups)
     return verdict_of(gain(after, before), "MRR", "groups of documents"), before, after

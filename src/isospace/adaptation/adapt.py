@@ -117,13 +117,15 @@ def _begin(
         if words := amounts.words(config):
             progress.line("budget", words)
         began = started - amounts.seconds
+
+        def planned(task: Task, encoders: CandidateEncoders) -> Search:
+            task = task.with_share(amounts.share)
+            encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
+            parts = CrossValidated(task.folds, encoders, progress) if task.folds else None
+            return Search(task, encoders, run, parts, began, progress, stop, compared)
+
         try:
-            searches = [
-                _planned(
-                    Search(task, encoders, run, None, began, progress, stop, compared), amounts
-                )
-                for task, encoders in bases
-            ]
+            searches = [planned(*base) for base in bases]
             if len(searches) > 1:
                 search, tried = compare_base_models(searches)
             else:
@@ -137,14 +139,6 @@ def _begin(
                 with suppress(OSError):
                     seconds = time.monotonic() - began
                     typed_json.write(kept / _AMOUNTS, replace(_kept_amounts(kept), seconds=seconds))
-
-
-def _planned(search: Search, amounts: Amounts) -> Search:
-    """Return a search with the planned amounts, and with the parts of a small folder."""
-    task, folder = search.task.with_share(amounts.share), search.run.folder / _KEPT
-    encoders = replace(search.encoders, folder=folder, fitted_on=amounts.fitted_on)
-    parts = CrossValidated(task.folds, encoders, search.progress) if task.folds else None
-    return replace(search, task=task, encoders=encoders, parts=parts)
 
 
 def _settings(run: Run) -> AdaptConfig:

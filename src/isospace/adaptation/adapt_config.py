@@ -19,11 +19,7 @@ _Unit = Literal["minutes", "tokens"]
 
 @settings
 class AdaptConfig(ModelAndText):
-    """Settings of one search: the text, the encoder, and the budget.
-
-    Raises:
-        UserError: a setting has an invalid value; the message names the setting.
-    """
+    """Settings of one search: the text, the encoder, and the budget."""
 
     model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, or a Hub name; or an endpoint

@@ -182,7 +182,7 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
 
 
 def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]:
-    """Return the planned number of updates, and a note if there are few or none."""
+    """Return the planned number of updates, and a note if there are none."""
     loop, most = fit.loop, most_updates(fit)
     amount, unit = search.task.config.budget
     if most < FEWEST_UPDATES:
@@ -190,7 +190,7 @@ def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]
             f"Nothing was trained: {len(fit.training.batches.examples):,} examples are too few for "
             f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
         )
-    enough, late = 0, math.inf
+    enough = 0
     if fit.begun is not None:
         updates = fit.begun
     elif plan is not None:
@@ -198,16 +198,13 @@ def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]
         updates = plan.updates(now)
         late = now + SPARE * plan.takes(FEWEST_UPDATES) - plan.until
         enough = math.ceil(amount + late / 60)
+        if late <= MOST_LATE * 60 * amount:
+            updates = max(updates, FEWEST_UPDATES)
     else:
         updates = min(int(amount / loop.tokens_per_step), most)
         enough = math.ceil(FEWEST_UPDATES * loop.tokens_per_step)
     if updates >= FEWEST_UPDATES:
         return updates, ""
-    if late <= MOST_LATE * 60 * amount:
-        return FEWEST_UPDATES, (
-            f"The fewest updates, {FEWEST_UPDATES}, were made, although they were expected to need "
-            f"a budget of about {number_of(enough, unit)}."
-        )
     return 0, (
         f"Nothing was trained: a budget of {number_of(amount, unit)} is too little for "
         f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens"

@@ -59,8 +59,7 @@ class QueryPairs:
     """Training pairs whose passages have fixed vectors.
 
     Attributes:
-        queries: n texts.
-        rows: (n,) row in `passages` of each query's passage.
+        rows: (n,) row in `passages` of the passage of each of n queries.
         passages: (m, dim) vectors of the distinct passages, of length 1.
     """
 
@@ -171,7 +170,8 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
         notes.append(f"{left_out:,} queries without a passage were not used.")
     most = MOST_PASSAGES
     if until is not None:
-        until -= _measuring(search)
+        token = seconds_per_token(encoders.encoder, search.task.validation.first, "float32")
+        until -= SPARE * token * search.passes.trained
         most = _affordable(search, examples, until - time.monotonic())
     queries, passages = examples.related_texts(most)
     updates = len(queries) // config.batch_size
@@ -215,11 +215,6 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
 
 def _nothing(notes: Sequence[str], reason: str) -> dict[str, Any]:
     return {"weights": None, "updates": 0, "notes": [*notes, reason]}
-
-
-def _measuring(search: Search) -> float:
-    token = seconds_per_token(search.encoders.encoder, search.task.validation.first, "float32")
-    return SPARE * token * search.passes.trained
 
 
 def _affordable(search: Search, examples: Examples, left: float) -> int:

@@ -80,12 +80,8 @@ def _loader(encoder: Encoder) -> Any:
     return AutoModel if general is own else own
 
 
-def _normalised(encoder: Encoder) -> bool:
-    return any(isinstance(part, Normalize) for part in encoder.model)
-
-
 def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
-    rule = POOLINGS[pooling]
+    rule, normalised = POOLINGS[pooling], any(isinstance(m, Normalize) for m in encoder.model)
     layers = " + ".join(f"out.hidden_states[{i}]" for i in rule.layers)
     states = f"({layers}) / {len(rule.layers)}" if len(rule.layers) > 1 else layers
     lines = [
@@ -115,10 +111,10 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
     else:
         lines.append('mask = batch["attention_mask"].unsqueeze(-1)')
         lines.append("vectors = (states * mask).sum(1) / mask.sum(1).clamp(min=1)")
-    if _normalised(encoder):
+    if normalised:
         lines.append("vectors = torch.nn.functional.normalize(vectors, dim=-1)")
     code = "\n".join(lines)
-    unit = ", L2-normalised" if _normalised(encoder) else ""
+    unit = ", L2-normalised" if normalised else ""
     text = f"Pooling `{pooling}`: {rule.formula}{unit}.\n\n```python\n{code}\n```"
     if encoder.prompts.summary:
         text += f"\n\n{prompts_text(encoder.prompts)}"

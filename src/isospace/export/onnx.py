@@ -32,19 +32,13 @@ GRAPH = "model.onnx"
 _INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 _LARGEST = 2**31 - 2**24
 """Maximal size of the weights in bytes: protobuf's limit, minus room for the graph."""
-_BATCH = 32
 
 
 def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
-    """Write an encoder as a folder with an ONNX graph and its tokenizer.
+    """Write an encoder as a new folder with model.onnx, tokenizer.json and README.md.
 
-    Args:
-        encoder: the encoder to export; it is moved to the CPU.
-        folder: the folder, new or empty, with model.onnx, tokenizer.json and README.md.
-        card: function from the usage of the folder to the text of README.md.
-
-    Returns:
-        The largest 1 - cosine between the vectors of the encoder and of the graph.
+    The encoder is moved to the CPU. `card` returns the text of README.md for the usage of the
+    folder. The result is the largest 1 - cosine between the vectors of encoder and graph.
 
     Raises:
         UserError: packages are missing, the encoder cannot be written as one graph, the graph
@@ -71,24 +65,17 @@ def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> f
 def encode_with_graph(folder: Path, texts: Sequence[str]) -> np.ndarray:
     """Encode like users of the folder, with only tokenizer.json and ONNX Runtime.
 
-    Args:
-        folder: a folder that `save_onnx` wrote.
-        texts: texts that begin with the model's prompt, if it has one.
-
-    Returns:
-        (text, dim) float32.
+    The texts must begin with the model's prompt, if it has one. The result is (text, dim) float32.
     """
     import onnxruntime
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     session = onnxruntime.InferenceSession(folder / GRAPH, providers=["CPUExecutionProvider"])
-    vectors = []
-    for start in range(0, len(texts), _BATCH):
-        rows = tokenizer.encode_batch(list(texts[start : start + _BATCH]))
-        ids = np.array([row.ids for row in rows], dtype=np.int64)
-        mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
-        vectors += session.run(None, dict(zip(_INPUTS, (ids, mask), strict=True)))
-    return np.concatenate(vectors)
+    rows = tokenizer.encode_batch(list(texts))
+    ids = np.array([row.ids for row in rows], dtype=np.int64)
+    mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
+    vectors: np.ndarray = session.run(None, dict(zip(_INPUTS, (ids, mask), strict=True)))[0]
+    return vectors
 
 
 class _Graph(nn.Module):

@@ -25,12 +25,7 @@ Target = Literal["st", "onnx", "hf"]
 
 @dataclass(frozen=True)
 class Shipment:
-    """The result of an export.
-
-    Attributes:
-        gap: largest 1 - cosine between the vectors of the model and of the folder.
-        limit: largest allowed `gap`.
-    """
+    """A written export; `gap` is the largest 1 - cosine to the model's vectors, up to `limit`."""
 
     folder: Path
     gap: float

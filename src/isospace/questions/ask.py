@@ -100,10 +100,6 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     the row as generated, so that it is used for training and never for evaluation. Answers are kept
     in the user's cache: the same command resumes after a stop, and repeats no request.
 
-    Args:
-        config: the settings.
-        progress: shows the progress; default: the log.
-
     Raises:
         UserError: bad input, refused before the first request; or the server cannot be used.
         KeyboardInterrupt: the user stopped the command; the answers so far are kept.

@@ -15,11 +15,7 @@ from isospace.system.settings import NameOrPath, PathOrText, settings
 
 @settings
 class AskConfig:
-    """Settings of one collection of generated queries.
-
-    Raises:
-        UserError: a setting has an invalid value; the message names the setting.
-    """
+    """Settings of one collection of generated queries."""
 
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text whose passages the queries are for, and how it is cleaned."""
@@ -44,11 +40,7 @@ class AskConfig:
     .json."""
 
     def require_complete(self) -> None:
-        """Refuse settings that are incomplete or do not go together.
-
-        Raises:
-            UserError: a setting is missing or wrong; the message names it.
-        """
+        """Refuse settings that are incomplete or do not go together."""
         if not self.text.corpus:
             raise UserError("`corpus` is missing. Give a folder or files: isospace ask FOLDER")
         if self.text.columns:

@@ -27,10 +27,9 @@ MAX_SHARED = 0.8
 
 @dataclass(frozen=True)
 class Passages:
-    """The passages of a corpus.
+    """The n passages of a corpus.
 
     Attributes:
-        texts: n passages of all documents.
         trained: positions of the training passages.
         documents: (n,) number of each passage's document.
         above: (n,) title and heading of each passage, one per line; empty if it has none.
@@ -64,15 +63,10 @@ class Passages:
 
 
 def spread(documents: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """Select random passages; the documents take turns.
+    """Return the positions (count,) of random passages; the documents take turns.
 
-    Args:
-        documents: (n,) number of each passage's document.
-        count: number of passages to select; all if there are fewer.
-        seed: seed of the draws.
-
-    Returns:
-        Positions of the selected passages (count,), in order of selection.
+    `documents` (n,) has the number of each passage's document. All passages are returned if there
+    are fewer than `count`.
     """
     order = np.random.default_rng(seed).permutation(len(documents))
     given: Counter[int] = Counter()

@@ -44,10 +44,7 @@ M = TypeVar("M", Moments, PairMoments)
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of one pass over the corpus: a map for each power to try.
-
-    `count` is the number of pairs or texts that the maps were fitted on.
-    """
+    """A map for each power to try, and the number of pairs or texts that it is fitted on."""
 
     by: By
     count: int

@@ -24,11 +24,7 @@ By = Literal["pairs", "texts"]
 
 @settings
 class WhitenConfig(ModelAndText):
-    """Settings of the whitening of a model.
-
-    Raises:
-        UserError: a setting has an invalid value; the message names the setting.
-    """
+    """Settings of the whitening of a model."""
 
     model: FirstModel = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
