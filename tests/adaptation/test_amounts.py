@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -46,24 +45,6 @@ def config(toy_model, tmp_path_factory):
     return replace(searched, text=text, budget=(50_000, "tokens"))
 
 
-@contextmanager
-def passing(monkeypatch):
-    """Tokens that pass the encoder meanwhile."""
-    embed, counts = Encoder.embed, []
-
-    def counted(self, texts, *args, max_length=None, side=None, **kwargs):
-        args = list(args)
-        if len(args) > 1:  # the view, then the length
-            max_length = args.pop(1)
-        if len(texts):
-            counts.append(sum(map(len, self.tokens.ids(texts, max_length, side=side))))
-        return embed(self, texts, *args, max_length=max_length, side=side, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "embed", counted)
-        yield counts
-
-
 @pytest.mark.parametrize(
     ("precision", "prompts"),
     [
@@ -82,26 +63,34 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     # What both selects and tests passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)
     monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
-    updates, counted = fine_tune._updates, []
-    with passing(monkeypatch) as counts:
+    embed, updates, passed, counted = Encoder.embed, fine_tune._updates, [], []
 
-        def noted(search, fit, *more):
-            task = search.task
-            passes = Passes.count(task, search.encoders)
-            each = evaluation_tokens(fit.encoder, task.data.held_out, fit.config.max_length)
-            counted.append((passes, each, fit))
-            counts.clear()
-            return updates(search, fit, *more)
+    def embed_and_count(self, texts, *args, max_length=None, side=None, **kwargs):
+        args = list(args)
+        if len(args) > 1:  # the view, then the length
+            max_length = args.pop(1)
+        if len(texts):
+            passed.append(sum(map(len, self.tokens.ids(texts, max_length, side=side))))
+        return embed(self, texts, *args, max_length=max_length, side=side, **kwargs)
 
-        monkeypatch.setattr(fine_tune, "_updates", noted)
-        finished = adapt(replace(config, precision=precision, output=tmp_path / "run", **prompts))
+    def noted(search, fit, *more):
+        task = search.task
+        passes = Passes.count(task, search.encoders)
+        each = evaluation_tokens(fit.encoder, task.data.held_out, fit.config.max_length)
+        counted.append((passes, each, fit))
+        passed.clear()
+        return updates(search, fit, *more)
+
+    monkeypatch.setattr(Encoder, "embed", embed_and_count)
+    monkeypatch.setattr(fine_tune, "_updates", noted)
+    finished = adapt(replace(config, precision=precision, output=tmp_path / "run", **prompts))
     assert finished.results.split
     selected = read_candidates(finished.run.folder).selected.kind
     assert selected.endswith("ed, then whitened by pairs")
     [(passes, each, fit)] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
     evaluations = len(fit.evaluations.measured) * each
-    assert sum(counts) == pytest.approx(passes.trained + evaluations, rel=0.02)
+    assert sum(passed) == pytest.approx(passes.trained + evaluations, rel=0.02)
 
 
 @pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.exhaustive)])

@@ -221,10 +221,6 @@ class CandidateEncoders:
             self._moments[share] = found
         return self._moments[share]
 
-    def base_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the base model's vectors (text, dim) of documents, cut as in training."""
-        return self.shared.base_cut.documents(texts)
-
     def put_behind(self, encoder: Encoder) -> None:
         """Put the map that training goes through behind a base model, before its training.
 

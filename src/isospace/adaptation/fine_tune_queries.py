@@ -191,7 +191,7 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
         f"queries alone: {updates:,} updates of {config.batch_size} queries, each compared with "
         f"{len(set(passages)):,} passages",
     )
-    pairs = QueryPairs.encode(queries, passages, encoders.base_documents)
+    pairs = QueryPairs.encode(queries, passages, encoders.shared.base_cut.documents)
     encoder = base_encoder(config)
     drop_normalize(encoder)
     seconds = math.inf if until is None else until - time.monotonic()

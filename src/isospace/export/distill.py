@@ -95,9 +95,6 @@ class _Words:
 def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResults:
     """Make a static twin, compare it with the encoder, and write it.
 
-    Returns:
-        The results of the comparison.
-
     Raises:
         UserError: the input is invalid; most errors come before the corpus is encoded.
         Interrupted: a signal stopped the command; nothing was written.
@@ -204,11 +201,10 @@ def _results(
 ) -> TwinResults:
     """Compare the twin with the encoder on the test pairs and on other text."""
     data, benchmark = task.data, task.data.benchmark
-    measured = {}
-    for name, encode in (("encoder", task.encode), ("twin", twin)):
-        weight = benchmark.select_weight(encode, data.held_out)
-        measured[name] = ModelScores.measure(encode, data, weight)
-    before, after = measured["encoder"], measured["twin"]
+    before, after = (
+        ModelScores.measure(encode, data, benchmark.select_weight(encode, data.held_out))
+        for encode in (task.encode, twin)
+    )
     scores, reference = (benchmark.pair_scores(one.measured.retrieval) for one in (after, before))
     fused, fused_reference = (
         benchmark.pair_scores(one.measured.with_bm25.hybrid) for one in (after, before)

@@ -144,7 +144,7 @@ class TrainingPairs:
 
     @property
     def updates(self) -> int:
-        """Number of training updates."""
+        """Number of updates."""
         per_pass = len(self.first) // self.batch
         return min(max(PASSES * per_pass, LEAST_UPDATES), MOST_PASSES * per_pass)
 

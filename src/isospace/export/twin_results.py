@@ -65,7 +65,6 @@ class TwinResults:
     Attributes:
         queries_only: true if documents keep the encoder.
         pieces: size of the vocabulary.
-        dim: width of the vectors.
         evaluations: updates and validation MRR of each evaluated table.
         protocol: description of the MRR.
         loss: change in MRR from the encoder to the twin.
@@ -163,11 +162,7 @@ def write_results(folder: Path, results: TwinResults) -> None:
 
 
 def read_results(folder: Path) -> TwinResults:
-    """Read distill.json from the folder of a twin.
-
-    Raises:
-        UserError: the file is missing, damaged, or has another format.
-    """
+    """Read distill.json from the folder of a twin."""
     return typed_json.read(folder / FILE, TwinResults, "results of distill")
 
 

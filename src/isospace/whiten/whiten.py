@@ -71,10 +71,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 
 @dataclass(frozen=True)
 class _Task:
-    """The model to whiten without its final normalisation, and the texts.
-
-    `settings` are those by which model and texts are read. `encode` remembers vectors.
-    """
+    """The model to whiten, without its final normalisation, and the texts."""
 
     settings: TrainConfig
     encoder: Encoder
@@ -133,10 +130,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
 
 
 def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> WhiteningResults:
-    """Select a power on validation pairs, and test it on test pairs.
-
-    With too few pairs, the same pairs select and test.
-    """
+    """Select a power on validation pairs, and test it on test pairs."""
     data, benchmark, maps = task.data, task.data.benchmark, fitted.maps
     ranks: dict[Power, RetrievalScores] = {}
     if len(maps) > 1:
@@ -182,10 +176,7 @@ def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> White
 
 
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:
-    """Return the retrieval scores of the pairs for every power; `auto` selects the highest MRR.
-
-    Pass an encoder that remembers, so that it encodes each text once.
-    """
+    """Return power -> retrieval scores; pass an encoder that remembers its vectors."""
     return {
         power: evaluate_retrieval(through(encode, fitted), pairs) for power, fitted in maps.items()
     }
