@@ -65,7 +65,7 @@ def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(base, 
     ("words", "told"),
     [
         (["simcse", "--recipe", "dropout"], "simcse and --recipe dropout: a comparison is of"),
-        (["--recipe", "dropout", "dropout"], "dropout: the same candidate twice"),
+        (["--recipe", "simcse-bert-bas"], "Did you mean simcse-bert-base"),
     ],
 )
 def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):

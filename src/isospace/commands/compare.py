@@ -129,7 +129,4 @@ class Compare(LoadsModels):
                 f"{self.candidates[0]} and `recipe` {self.recipe[0]}: a comparison is of "
                 "objectives, or of recipes. Leave one of the two out"
             )
-        twice = [text for text in named if named.count(text) > 1]
-        if twice:
-            raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
         return named

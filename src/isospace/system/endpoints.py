@@ -49,7 +49,6 @@ class Address:
         Address(url='http://localhost:8080/v1', model='nomic/embed')
         """
         url, _, model = value.partition("#")
-        wrong = f"`{setting}` {value}: "
         try:
             parts = urlsplit(url)
             known = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -63,8 +62,8 @@ class Address:
             )
         if not known or not model:
             raise UserError(
-                f"{wrong}expected an address and a model's name, such as http://localhost:8080/v1"
-                "#NAME. In a shell, quote it"
+                f"`{setting}` {value}: expected an address and a model's name, such as "
+                "http://localhost:8080/v1#NAME. In a shell, quote it"
             )
         return cls(url.rstrip("/"), model)
 

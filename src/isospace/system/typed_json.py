@@ -38,12 +38,6 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} is damaged (not valid JSON: {error})") from error
 
 
-def _first_problem(error: ValidationError) -> str:
-    """Return the message for the first invalid field: its name, and the reason."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
-
-
 def read(path: Path, kind: type[T], what: str) -> T:
     """Read a dataclass from a JSON file.
 
@@ -64,7 +58,8 @@ def read(path: Path, kind: type[T], what: str) -> T:
         value: T = adapter(anything).validate_python(content)
         return value
     except ValidationError as error:
-        reason = _first_problem(error)
+        first = error.errors(include_url=False, include_input=False)[0]
+        reason = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         reason = str(error)
     raise UserError(f"{path}: cannot be read as the {what}: {reason}. The file is damaged")
