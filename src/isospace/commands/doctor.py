@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
@@ -61,9 +62,9 @@ def examine() -> list[Finding]:
     return [
         *(Finding(name, True, str(value)) for name, value in environment().items()),
         Finding("bf16", bf16, arithmetic),
-        _minilm(),
+        _check("minilm", _minilm),
         *(_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()),
-        _cache(),
+        _check("cache", _cache),
     ]
 
 
@@ -73,24 +74,22 @@ def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
     return Finding(", ".join(modules), not missing, f"{what}{hint}" if extra and missing else what)
 
 
-def _minilm() -> Finding:
+def _check(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, check())
+    except UserError as error:
+        return Finding(name, False, as_options(str(error)))
+
+
+def _minilm() -> str:
     from isospace.encoders.places import wheel_minilm
 
-    try:
-        folder = wheel_minilm()
-    except UserError as error:
-        return Finding("minilm", False, as_options(str(error)))
-    if folder is None:
-        return Finding(
-            "minilm", False, "not installed, taken from the Hub; pip install 'isospace[offline]'"
-        )
-    return Finding("minilm", True, "installed, checksum verified")
+    if wheel_minilm() is None:
+        raise UserError("not installed, taken from the Hub; pip install 'isospace[offline]'")
+    return "installed, checksum verified"
 
 
-def _cache() -> Finding:
-    try:
-        folder = cache_folder()
-        make_in_cache(folder)
-    except UserError as error:
-        return Finding("cache", False, as_options(str(error)))
-    return Finding("cache", True, str(folder))
+def _cache() -> str:
+    folder = cache_folder()
+    make_in_cache(folder)
+    return str(folder)
