@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from sentence_transformers.util import cos_sim, pairwise_cos_sim
-from torch import Tensor
 
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
@@ -51,13 +50,8 @@ class MTEBModel:
         encode = self.encode_texts.for_side(prompt_type)
         return encode([text for batch in inputs for text in batch["text"]])
 
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Return the cosines of all pairs of rows."""
-        return cos_sim(embeddings1, embeddings2)
-
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Return the cosines of rows at the same position."""
-        return pairwise_cos_sim(embeddings1, embeddings2)
+    similarity = staticmethod(cos_sim)
+    similarity_pairwise = staticmethod(pairwise_cos_sim)
 
 
 def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTEBModel:

@@ -319,14 +319,16 @@ def _require_no_header(where: str, first: Sequence[str]) -> None:
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """Return the kind of data by the columns' names, or their number."""
+    labelled, scored, pairs = (
+        match_columns(kind, names) for kind in ("labelled", "scored", "pairs")
+    )
     # A title, a text and a label are no pair with a score.
-    labelled, scored = match_columns("labelled", names), match_columns("scored", names)
     if labelled and (scored is None or labelled[0].strip().lower() in _TEXT):
         return "labelled"
     width = len(rows[0])
-    if scored or (not match_columns("pairs", names) and width == 3):
+    if scored or (width == 3 and not pairs):
         return "scored"
-    if match_columns("pairs", names):
+    if pairs:
         return "pairs"
     if width != 2:
         given = f" ({', '.join(names)})" if names else ""

@@ -98,8 +98,7 @@ def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, flo
     last = better + tied  # the places after `better`, up to this one, are shared
 
     def within(k: int) -> FloatArray:
-        share: FloatArray = (np.minimum(last, k) - np.minimum(better, k)) / tied
-        return share
+        return np.asarray((np.minimum(last, k) - np.minimum(better, k)) / tied)
 
     discounts = _DISCOUNTED[np.minimum(last, _DEPTH)] - _DISCOUNTED[np.minimum(better, _DEPTH)]
     ideal = np.sort(gains)[::-1][:_DEPTH] @ _DISCOUNTS[: len(gains)]

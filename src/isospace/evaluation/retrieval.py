@@ -51,9 +51,7 @@ class RetrievalScores:
     @property
     def ndcg(self) -> FloatArray:
         """nDCG@10 of each query, which has one right text, `(query,)`."""
-        in_ten = self.ranks <= 10
-        found: FloatArray = in_ten / np.log2(1 + self.ranks)
-        return found
+        return np.asarray((self.ranks <= 10) / np.log2(1 + self.ranks))
 
     @property
     def mrr(self) -> float:
@@ -62,11 +60,10 @@ class RetrievalScores:
 
     def row(self) -> dict[str, float]:
         """Return MRR and the measures of `ranking` for tables; a query has one right text."""
-        in_ten = self.ranks <= 10
         return {
             "MRR": self.mrr,
             "nDCG@10": float(self.ndcg.mean()),
-            "MRR@10": float((in_ten / self.ranks).mean()),
+            "MRR@10": float(((self.ranks <= 10) / self.ranks).mean()),
         } | {f"R@{k}": float((self.ranks <= k).mean()) for k in (1, 10, 100)}
 
 

@@ -160,8 +160,7 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
 def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
     """Return each group's influence on the mean gain (group,), without that as candidates."""
     difference = after.influence.mean(0) - before.influence.mean(0)
-    sums: FloatArray = group_sums(after.groups, difference[None])[0]
-    return sums
+    return np.asarray(group_sums(after.groups, difference[None])[0])
 
 
 def standard_error(after: Scores, before: Scores | None = None) -> float:
@@ -209,5 +208,4 @@ def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:
     """Return (item,) true for items whose value changed with any pair of seeds."""
     low = np.minimum(after.values.min(0), before.values.min(0))
     high = np.maximum(after.values.max(0), before.values.max(0))
-    changed: NDArray[np.bool_] = low != high
-    return changed
+    return np.asarray(low != high)

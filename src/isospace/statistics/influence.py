@@ -112,8 +112,7 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
     array([[ 10., 101.]])
     """
     names, places = np.unique(groups, return_inverse=True)
-    sums: FloatArray = np.stack([np.bincount(places, row, len(names)) for row in rows])
-    return sums
+    return np.stack([np.bincount(places, row, len(names)) for row in rows])
 
 
 def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
@@ -212,10 +211,8 @@ def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
     distinct, places = np.unique(x, return_inverse=True)
     totals = np.bincount(places, values, len(distinct))
     above = np.cumsum(totals[::-1])[::-1] - totals
-    result: FloatArray = (above + totals / 2)[places] / len(x)
-    return result
+    return np.asarray((above + totals / 2)[places] / len(x))
 
 
 def _centred(rows: FloatArray) -> FloatArray:
-    centred: FloatArray = rows - rows.mean(-1, keepdims=True)
-    return centred
+    return np.asarray(rows - rows.mean(-1, keepdims=True))
