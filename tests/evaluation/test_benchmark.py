@@ -1,4 +1,4 @@
-"""The verdict on a benchmark's pairs: what counts as one, what is said, and in how many words."""
+"""Test pairs of a corpus and of the user, their groups, and the split from validation pairs."""
 
 from __future__ import annotations
 

@@ -64,11 +64,10 @@ def test_own_pairs_and_judged_queries_are_measured(toy_model, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("\n".join(rows))
     judged = tmp_path / "judged"
     (judged / "qrels").mkdir(parents=True)
-    for name, texts in (("queries", words), ("corpus", [row.split("\t")[1] for row in rows])):
-        lines = [json.dumps({"_id": f"{name[0]}{i}", "text": text}) for i, text in enumerate(texts)]
-        (judged / f"{name}.jsonl").write_text("\n".join(lines))
-    qrels = ["query-id\tcorpus-id\tscore", *(f"q{i}\tc{i}\t1" for i in range(len(words)))]
-    (judged / "qrels" / "test.tsv").write_text("\n".join(qrels))
+    lines = "\n".join(json.dumps({"_id": word, "text": f"{word} runs"}) for word in words)
+    (judged / "queries.jsonl").write_text(lines)
+    (judged / "corpus.jsonl").write_text(lines.replace("runs", "sat on the mat"))
+    (judged / "qrels" / "test.tsv").write_text("\n".join(f"{w}\t{w}\t1" for w in words))
     own = [str(tmp_path / "pairs.tsv"), str(judged)]
     assert main(["evaluate", str(toy_model), "--compress", "--own", *own, "--json"]) == 0
     of_pairs, of_queries = json.loads(capsys.readouterr().out)

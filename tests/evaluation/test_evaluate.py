@@ -137,24 +137,15 @@ def test_what_is_refused_before_a_model_is_loaded(
     assert message in err
 
 
-@pytest.fixture
-def judged(tmp_path):
-    """A folder in BEIR's layout: each document begins with its query's words."""
-    folder = tmp_path / "beir"
-    (folder / "qrels").mkdir(parents=True)
-    texts = sentences(40)
-    rows = {"corpus": texts, "queries": [" ".join(text.split()[:3]) for text in texts]}
-    for name, column in rows.items():
-        lines = [
-            json.dumps({"_id": f"{name[0]}{i}", "text": text}) for i, text in enumerate(column)
-        ]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    qrels = "".join(f"q{i}\tc{i}\t{1 if i else 0}\n" for i in range(40))
-    (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}", encoding="utf-8")
-    return folder
-
-
-def test_judged_queries_of_several_models_are_one_table(toy_model, judged, tmp_path, capsys):
+def test_judged_queries_of_several_models_are_one_table(toy_model, tmp_path, capsys):
+    judged = tmp_path / "beir"
+    (judged / "qrels").mkdir(parents=True)
+    for side, words in (("corpus", None), ("queries", 3)):
+        texts = [" ".join(text.split()[:words]) for text in sentences(40)]
+        rows = [json.dumps({"_id": f"{side[0]}{i}", "text": text}) for i, text in enumerate(texts)]
+        (judged / f"{side}.jsonl").write_text("\n".join(rows))
+    qrels = "".join(f"q{i}\tc{i}\t{min(i, 1)}\n" for i in range(40))
+    (judged / "qrels/test.tsv").write_text(qrels)
     other = tmp_path / "other"
     shutil.copytree(toy_model, other)
     assert main(["evaluate", str(toy_model), str(other), "--own", str(judged)]) == 0

@@ -95,12 +95,9 @@ def test_a_gain_is_without_what_selection_by_the_same_pairs_has_added(tmp_path):
     run = finish(write_run(tmp_path / "few"), 0.4386, 0.0597, model_step=0)
     found = run.finished
     ways = ("BM25", "base model + BM25", "adapted + BM25")
-    change(
-        run,
-        verdict=replace(found.verdict, gain=replace(found.verdict.gain, mean=0.0162, candidates=9)),
-        with_bm25=dict.fromkeys(ways, LOST),
-        split=False,
-    )
+    gain = replace(found.verdict.gain, mean=0.0162, candidates=9)
+    verdict = replace(found.verdict, gain=gain)
+    change(run, verdict=verdict, with_bm25=dict.fromkeys(ways, LOST), split=False)
     [row] = runs_table(collect([run.folder])).rows
     assert (row["run"], row["gain in MRR"]) == ("few (not shipped)", "+1.62")
     assert (row["MRR base model"], row["MRR adapted"]) == ("43.86", "49.83")
