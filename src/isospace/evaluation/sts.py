@@ -96,17 +96,16 @@ class STSResult:
 
     def score(self, task: str, aggregation: str) -> STSScore | None:
         """Return the score of a sub-set (its name) or an aggregation ("all", "mean", "wmean")."""
-        found = (x for x in self.scores if (x.task, x.column) == (task, aggregation))
-        return next(found, None)
+        wanted = task, aggregation
+        return next((one for one in self.scores if (one.task, one.column) == wanted), None)
 
     def headlines(self) -> dict[str, STSScore]:
         """Return the papers' columns: Spearman, "all" for STS12-16, test for the others."""
-        headlines = {}
-        for name, column in PAPER_COLUMNS.items():
-            score = self.score(name, "all" if name in YEARS else "test")
-            if score is not None:
-                headlines[column] = score
-        return headlines
+        found = {
+            column: self.score(name, "all" if name in YEARS else "test")
+            for name, column in PAPER_COLUMNS.items()
+        }
+        return {column: score for column, score in found.items() if score is not None}
 
     def paper_row(self) -> dict[str, float | None]:
         """Return the papers' row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
