@@ -172,7 +172,6 @@ def _pdf() -> bytes:
 
 
 def _word() -> bytes:
-    """Return a small Word document."""
     import docx
 
     document = docx.Document()
@@ -184,7 +183,7 @@ def _word() -> bytes:
     return out.getvalue()
 
 
-def _document(format: Any, *seeds: str) -> Target:
+def _document(format: Any, *seeds: str | Callable[[], bytes]) -> Target:
     def read(content: bytes, folder: Path) -> None:
         from isospace.corpus.formats import read_document
         from isospace.corpus.passages import document_sentences, passages
@@ -193,11 +192,10 @@ def _document(format: Any, *seeds: str) -> Target:
         for section in document.sections:
             list(passages(section.paragraphs, 40, document_sentences))
 
-    return Target(lambda folder: [seed.encode() for seed in seeds], read)
+    def contents(folder: Path) -> list[bytes]:
+        return [seed.encode() if isinstance(seed, str) else seed() for seed in seeds]
 
-
-def _binary_document(format: Any, make: Callable[[], bytes]) -> Target:
-    return Target(lambda folder: [make()], _document(format).read)
+    return Target(contents, read)
 
 
 def _read_docstrings(content: bytes, folder: Path) -> None:
@@ -353,8 +351,8 @@ TARGETS: dict[str, Target] = {
     "rst": _document("rst", _RST),
     "man": _document("man", _MAN, _MDOC),
     "text": _document("text", _TEXT),
-    "pdf": _binary_document("pdf", _pdf),
-    "word": _binary_document("word", _word),
+    "pdf": _document("pdf", _pdf),
+    "word": _document("word", _word),
     "docstrings": Target(
         lambda _: [f'def f():\n    """{_LINES[0]}."""\n'.encode()], _read_docstrings
     ),

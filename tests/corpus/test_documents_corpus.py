@@ -1,4 +1,4 @@
-"""Documents as a corpus: passages, relations, what trains and what judges."""
+"""Documents as a corpus: passages, relations, training and test pairs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
     assert rows[8]["title"] not in titles
 
 
-def test_no_line_that_repeats_a_judging_text_is_in_a_pair(tmp_path):
+def test_no_line_that_repeats_a_test_text_is_in_a_pair(tmp_path):
     rows = titled(60)
     free = load(tmp_path, rows, held_out=20)
     title = free[free.related.to_train("title-passage")[0, 0]]
@@ -108,7 +108,7 @@ def test_no_line_that_repeats_a_judging_text_is_in_a_pair(tmp_path):
     assert len(corpus.train_rows) == len(free.train_rows) - 1
 
 
-def test_a_passage_that_is_mostly_a_judging_answer_is_not_trained_on(tmp_path):
+def test_a_passage_that_is_mostly_a_test_answer_is_not_trained_on(tmp_path):
     rng = random.Random(1000)
     answer = " ".join(sentence(rng) for _ in range(3))
     rows = titled(60)
@@ -165,7 +165,7 @@ def test_documents_that_repeat_each_other_are_on_one_side(tmp_path):
     assert all(original == copied for original, copied in both)
 
 
-def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
+def test_the_test_relation_is_named_and_can_be_set(tmp_path):
     rows = titled(450)
     corpus = load(tmp_path, rows, held_out=400, near_duplicates=False)
     assert corpus.pairs.relation == "title-passage"

@@ -72,7 +72,7 @@ def test_every_row_is_counted_once(tmp_path):
 
 
 def held_pairs(corpus: Corpus) -> set[Row]:
-    """All pairs that were held out, to choose or to judge by."""
+    """All validation and test pairs."""
     return {*corpus.pairs.dev, *corpus.pairs.test}
 
 
@@ -169,7 +169,7 @@ def test_where_few_answers_are_all_there_are_questions_alone_are_held_out(
     assert not set(corpus.validation) & set(corpus.test)
 
 
-def test_a_named_group_is_held_out_whole_and_chooses_or_judges_whole(tmp_path):
+def test_a_named_group_is_held_out_whole_and_validates_or_tests_whole(tmp_path):
     made = [(*pair, str(i // 10)) for i, pair in enumerate(long_rows(5000))]
     document = {row[:2]: row[2] for row in made}
     header = ("question", "answer", "document")

@@ -25,15 +25,15 @@ def test_names_follow_the_content():
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_a_split_keeps_groups_whole_and_at_most_a_third_chooses(size):
+def test_a_split_keeps_groups_whole_and_at_most_a_third_validates(size):
     groups = [f"group {i // size}" for i in range(900)]
-    chooses, judges = split_groups(groups)
-    assert sorted([*chooses, *judges]) == list(range(900))
-    assert 300 - size < len(chooses) <= 300
-    assert not {groups[i] for i in chooses} & {groups[i] for i in judges}
+    validation, test = split_groups(groups)
+    assert sorted([*validation, *test]) == list(range(900))
+    assert 300 - size < len(validation) <= 300
+    assert not {groups[i] for i in validation} & {groups[i] for i in test}
     shuffled = random.Random(3).sample(range(900), 900)
     again = split_groups([groups[i] for i in shuffled])[0]
-    assert {groups[shuffled[i]] for i in again} == {groups[i] for i in chooses}
+    assert {groups[shuffled[i]] for i in again} == {groups[i] for i in validation}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,6 @@ def test_a_split_keeps_groups_whole_and_at_most_a_third_chooses(size):
         [],
     ],
 )
-def test_what_cannot_be_split_does_both(groups):
-    chooses, judges = split_groups(groups)
-    assert chooses.tolist() == judges.tolist() == list(range(len(groups)))
+def test_what_cannot_be_split_is_validation_and_test(groups):
+    validation, test = split_groups(groups)
+    assert validation.tolist() == test.tolist() == list(range(len(groups)))
