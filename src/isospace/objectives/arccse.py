@@ -71,15 +71,13 @@ class ArcCSE(Contrast, MLPOrNone):
     @property
     def plan(self) -> Plan:
         """Two views under dropout; then the triplet's: whole, with a short and with a long span."""
-        plan = Plan(
-            (View(), View()), heads.mlp_or_none(self.head), self.logits, name="arc_con",
-            further=("triplet",), terms=self.triplet,
-        )  # fmt: skip
+        views, head = (View(), View()), heads.mlp_or_none(self.head)
+        plan = Plan(views, head, self.logits, name="arc_con")
         if not self.triplet_weight:
             return plan
         edits = (None, *(MaskSpan("spans", share) for share in (self.less, self.more)))
         masked = (View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits)
-        return replace(plan, views=(*plan.views, *masked))
+        return replace(plan, views=(*views, *masked), further={"triplet": self.triplet})
 
     def logits(self, views: Views) -> torch.Tensor:
         z1, z2 = views.projected[:2]
@@ -87,9 +85,6 @@ class ArcCSE(Contrast, MLPOrNone):
         with_margin = similarity.with_diagonal(cosines, angular_margin(z1, z2, self.margin))
         return with_margin / self.temperature
 
-    def triplet(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        term = views.encoded.new_zeros(())
-        if self.triplet_weight:
-            x, less, more = views.encoded[2:]
-            term = self.triplet_weight * masking_triplet(x, less, more, self.triplet_margin)
-        return {"triplet": term}
+    def triplet(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
+        x, less, more = views.encoded[2:]
+        return self.triplet_weight * masking_triplet(x, less, more, self.triplet_margin)

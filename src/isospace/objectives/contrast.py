@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
@@ -20,6 +21,9 @@ from isospace.objectives.base import Objective
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
+
+Term: TypeAlias = "Callable[[Views, torch.Tensor], torch.Tensor]"
+"""Maps views and the logits of a plan to a weighted scalar. As text it does not load torch."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +39,15 @@ class Plan:
     """Changes these logits before their cross-entropy."""
     name: str = "info_nce"
     """Name of the contrast among the terms."""
-    further: tuple[str, ...] = ()
-    """Names of the weighted terms that `terms` adds."""
-    terms: Callable[[Views, torch.Tensor], Mapping[str, torch.Tensor]] = lambda views, logits: {}
+    further: Mapping[str, Term] = field(default_factory=dict)
+    """Terms beside the contrast, by name."""
 
     def loss(self, views: Views) -> dict[str, torch.Tensor]:
         """Return the contrast, the mean of the cross-entropies, and the further terms."""
         logits = self.logits(views)
         contrast = diagonal_cross_entropy(self.contrasted(views, logits)).mean()
-        return {self.name: contrast, **self.terms(views, logits)}
+        further = {name: term(views, logits) for name, term in self.further.items()}
+        return {self.name: contrast, **further}
 
 
 def with_clean_view(plan: Plan, temperature: float) -> Plan:
@@ -53,6 +57,9 @@ def with_clean_view(plan: Plan, temperature: float) -> Plan:
     def inner(views: Views) -> Views:
         projected = torch.cat([views.projected[:place], views.projected[place + 1 :]])
         return replace(views, encoded=views.encoded[:-1], projected=projected)
+
+    def of_inner(term: Term) -> Term:
+        return lambda views, logits: term(inner(views), logits)
 
     def contrasted(views: Views, logits: torch.Tensor) -> torch.Tensor:
         clean = views.projected[place]
@@ -64,7 +71,7 @@ def with_clean_view(plan: Plan, temperature: float) -> Plan:
         logits=lambda views: plan.logits(inner(views)),
         contrasted=contrasted,
         name="off_dropout",
-        terms=lambda views, logits: plan.terms(inner(views), logits),
+        further={name: of_inner(term) for name, term in plan.further.items()},
     )
 
 
@@ -73,12 +80,11 @@ def with_dimension_contrast(
 ) -> Plan:
     """Add a contrast between the dimensions of the first two views (SimCSE++)."""
 
-    def terms(views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    def term(views: Views, logits: torch.Tensor) -> torch.Tensor:
         first, second = (views.encoded if before_head else views.projected)[:2]
-        between = dimension_contrast(first, second, temperature=temperature)
-        return {**plan.terms(views, logits), "dimension_contrast": weight * between}
+        return weight * dimension_contrast(first, second, temperature=temperature)
 
-    return replace(plan, further=(*plan.further, "dimension_contrast"), terms=terms)
+    return replace(plan, further={**plan.further, "dimension_contrast": term})
 
 
 def with_group_whitening(plan: Plan, groups: int | None) -> Plan:

@@ -62,8 +62,8 @@ class DiffCSE(Contrast):
 
     @property
     def plan(self) -> Plan:
-        views, further = (View(), View()), ("detection",)
-        return Plan(views, heads.JointProjector, self.logits, further=further, terms=self.detection)
+        further = {"detection": self.detection}
+        return Plan((View(), View()), heads.JointProjector, self.logits, further=further)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         own = self.generator
@@ -79,7 +79,7 @@ class DiffCSE(Contrast):
     def logits(self, views: Views) -> torch.Tensor:
         return similarity.cosine_matrix(*views.projected) / self.temperature
 
-    def detection(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    def detection(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
         z1, z2 = views.projected
         known = torch.cat([z1, z1 if views.paired else z2])
         detector = views.auxiliaries["detector"]
@@ -95,4 +95,4 @@ class DiffCSE(Contrast):
         ids, mask = original.ids.repeat(2, 1), original.mask.repeat(2, 1)
         found = detector(known, shown, mask)
         loss = replacement_detection(found, shown, ids, mask, positions=self.positions)
-        return {"detection": self.detection_weight * loss}
+        return self.detection_weight * loss

@@ -11,7 +11,7 @@ from isospace.errors import UserError
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
 from isospace.objectives import heads
 from isospace.objectives.base import MLPOrNone, Paper
-from isospace.objectives.contrast import Contrast, Plan
+from isospace.objectives.contrast import Contrast, Plan, Term
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -80,13 +80,12 @@ class RankCSE(Contrast, MLPOrNone):
 
     @property
     def plan(self) -> Plan:
-        weights = {
-            "consistency": self.consistency_weight,
-            "distillation": self.distillation_weight,
-        }
-        further = tuple(name for name, weight in weights.items() if weight)
-        head = heads.mlp_or_none(self.head)
-        return Plan((View(), View()), head, self.logits, further=further, terms=self.rankings)
+        further: dict[str, Term] = {}
+        if self.consistency_weight:
+            further["consistency"] = self.consistency
+        if self.distillation_weight:
+            further["distillation"] = self.distillation
+        return Plan((View(), View()), heads.mlp_or_none(self.head), self.logits, further=further)
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with the batch and their own candidates, (batch, batch + candidates)."""
@@ -98,17 +97,11 @@ class RankCSE(Contrast, MLPOrNone):
             ]
         return torch.cat(columns, dim=1) / self.temperature
 
-    def rankings(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        terms = {}
-        if self.consistency_weight:
-            batch = logits[:, : len(logits)]
-            consistency = ranking_divergence(batch, batch.T).mean()
-            terms["consistency"] = self.consistency_weight * consistency
-        if self.distillation_weight:
-            terms["distillation"] = self.distillation_weight * self._distilled(views, logits)
-        return terms
+    def consistency(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
+        batch = logits[:, : len(logits)]
+        return self.consistency_weight * ranking_divergence(batch, batch.T).mean()
 
-    def _distilled(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
+    def distillation(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
         assert views.teacher is not None  # `reads_teacher` asks for it
         temperature = self.teacher_temperature
         if temperature is None:
@@ -119,7 +112,7 @@ class RankCSE(Contrast, MLPOrNone):
             own = torch.eye(*wanted.shape, dtype=torch.bool, device=wanted.device)
             wanted = wanted.masked_fill(own, torch.nan)
         student = logits * (self.temperature / self.rank_temperature)
-        return _DISTILLATIONS[self.variant](student, wanted)
+        return self.distillation_weight * _DISTILLATIONS[self.variant](student, wanted)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         terms = super().terms(views)
