@@ -214,6 +214,10 @@ def test_a_url_of_a_folder_gives_the_files_in_it(store, tmp_path):
     found = read_urls("memory://a/", spool=tmp_path)
     assert found == [("memory://a/b.txt", "two"), ("memory://a/sub/c.txt", "three")]
     assert not list(tmp_path.rglob("*.png"))
+    put(tmp_path, "e.txt", "four\n")
+    (tmp_path / "spool").mkdir()
+    found = read_urls(f"file://{tmp_path}/e.txt", spool=tmp_path / "spool")
+    assert found == [(f"file://{tmp_path}/e.txt", "four")]
 
 
 @pytest.mark.parametrize(

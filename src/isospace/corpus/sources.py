@@ -218,7 +218,10 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
                 for path, name in found.items()
                 if not name.startswith("..") and _source(Path(name), None, documents)
             }
-        store.get(list(names), [str(folder / name) for name in names.values()])
+        copies = [folder / name for name in names.values()]
+        for copy in copies:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+        store.get(list(names), list(map(str, copies)))
     except Exception as error:  # every store has errors of its own
         raise UserError(f"{url} cannot be read: {first_line(error)}.") from error
     if not names:
