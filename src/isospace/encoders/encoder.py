@@ -71,8 +71,6 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         default = default_route(model, source)
-        if default is None:
-            _require_text_encoder(model, source)
         for module in model.modules():
             if isinstance(module, WordWeights):  # these weights are settings, not trained
                 module.requires_grad_(False)
@@ -84,9 +82,17 @@ class Encoder(nn.Module):
         self._sides: dict[Side, Encoder] = {}
         if default is not None:
             one = replace(given, default_route=None)
-            self._sides = {side: Encoder(one_way(model, side), source, one) for side in NAMES}
+            self._sides = {side: type(self)(one_way(model, side), source, one) for side in NAMES}
             _require_same_width(self._sides, source)
-        self.tokens = Tokenisation(self._documents, source, given)
+        self.tokens = self._tokenisation(given)
+
+    is_frozen = False
+    """True if the vectors are given, so that training is impossible (`frozen.py`)."""
+
+    def _tokenisation(self, prompts: Prompts) -> Tokenisation:
+        """Return the tokenizer of documents; refuse a model without one."""
+        _require_text_encoder(self._documents, self.source)
+        return Tokenisation(self._documents, self.source, prompts)
 
     def of_side(self, side: Side | None) -> Encoder:
         """Return the encoder with the modules of one side, or self if both sides share all modules.
@@ -132,11 +138,6 @@ class Encoder(nn.Module):
     def is_transformer(self) -> bool:
         """True if the first module is a transformer, false if it looks up word vectors."""
         return isinstance(self._documents[0], Transformer)
-
-    @property
-    def is_frozen(self) -> bool:
-        """True if the vectors are given, so that training is impossible (`frozen.py`)."""
-        return False
 
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
@@ -274,7 +275,11 @@ class Encoder(nn.Module):
             with made:
                 features = modules.pop(0)(features)
         if read != "pooled":
-            return self._of_tokens(features["token_embeddings"], batch, read)
+            states: Tensor = features["token_embeddings"]
+            if read == "tokens":
+                return states * mask.unsqueeze(-1)
+            here = (ids == self.tokenizer.mask_token_id).float().argmax(1)
+            return states[torch.arange(len(states), device=states.device), here]
         for module in modules:
             features = module(features)
         vectors: Tensor = features["sentence_embedding"]
@@ -296,13 +301,6 @@ class Encoder(nn.Module):
             features["token_type_ids"] = torch.zeros_like(batch.input_ids)
         return features
 
-    def _of_tokens(self, states: Tensor, batch: Batch, read: Read) -> Tensor:
-        """Return the states of all tokens, zero at the padding, or the states at the mask token."""
-        if read == "tokens":
-            return states * batch.attention_mask.unsqueeze(-1)
-        here = (batch.input_ids == self.tokenizer.mask_token_id).float().argmax(1)
-        return states[torch.arange(len(states), device=states.device), here]
-
     def forward(
         self, batch: Batch, plan: Sequence[View], sources: Sequence[int] | None = None
     ) -> list[Tensor]:
@@ -322,8 +320,10 @@ class Encoder(nn.Module):
         """
         sources = [view.text for view in plan] if sources is None else sources
         views: dict[int, Tensor] = {}
+        # Prompts of different lengths are left out of the pooling in different passes.
+        left_out = {} if includes_prompt(self.model) else batch.prompts
         passes = [
-            (view.dropout, view.read, source in batch.changed, self._left_out(batch, source))
+            (view.dropout, view.read, source in batch.changed, left_out.get(source, 0))
             for view, source in zip(plan, sources, strict=True)
         ]
         for alike in dict.fromkeys(passes):
@@ -346,10 +346,6 @@ class Encoder(nn.Module):
         alone = [batch.rows(rows).without_idle_padding() for rows in parts]
         made = [self.vectors(part, normalised=False, read=read) for part in alone]
         return torch.cat(made)[torch.cat(parts).argsort()]
-
-    def _left_out(self, batch: Batch, source: int) -> int:
-        """Return the number of a source's prompt tokens that the pooling leaves out."""
-        return 0 if includes_prompt(self.model) else batch.prompts.get(source, 0)
 
     @property
     def attentions(self) -> list[nn.Module]:

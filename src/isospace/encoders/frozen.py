@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -25,8 +25,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Module, No
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.modules import default_route, modules_of
-from isospace.encoders.noise import Noise
+from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import TOLERANCE, require_parity
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts, Side
@@ -94,16 +93,13 @@ class FrozenEncoder(Encoder):
     The first module of the model is `GivenVectors`.
     """
 
-    def __init__(
-        self, model: SentenceTransformer, source: str, prompts: Prompts | None = None
-    ) -> None:
-        nn.Module.__init__(self)
-        self.model, self.source = model, source
-        self.noise = Noise(model)
-        self._sides = {}
-        route = default_route(model, source)
-        tokens: Any = _Texts(self.given, replace(prompts or Prompts(), default_route=route))
-        self.tokens = tokens
+    is_frozen = True
+    device = torch.device("cpu")
+    pooling = "its own"
+    """A placeholder: the pooling of given vectors is unknown."""
+
+    def _tokenisation(self, prompts: Prompts) -> Any:
+        return _Texts(self.given, prompts)
 
     @property
     def given(self) -> VectorSource:
@@ -113,24 +109,9 @@ class FrozenEncoder(Encoder):
         return source
 
     @property
-    def is_frozen(self) -> bool:
-        """True: given vectors cannot be trained."""
-        return True
-
-    @property
     def probes(self) -> Sequence[str]:
         """Texts that test whether a saved model gives the same vectors as this one."""
         return self.given.probes
-
-    @property
-    def device(self) -> torch.device:
-        """The CPU, which holds the maps."""
-        return torch.device("cpu")
-
-    @property
-    def pooling(self) -> str:
-        """A placeholder: the pooling of given vectors is unknown."""
-        return "its own"
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder."""
@@ -251,7 +232,7 @@ def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
 def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
     """Return the product of the linear maps for one side; `None` without maps."""
     weight: NDArray[np.float64] | None = None
-    bias = np.zeros(1)
+    bias = np.zeros(encoder.given.dim)
     for module in modules_of(encoder.model, side)[1:]:
         if isinstance(module, Normalize):
             continue
@@ -262,7 +243,7 @@ def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
             )
         own = module.linear.weight.detach().double().numpy()
         weight = own if weight is None else own @ weight
-        bias = bias @ own.T if bias.any() else np.zeros(len(own))
+        bias = bias @ own.T
         if module.linear.bias is not None:
             bias = bias + module.linear.bias.detach().double().numpy()
     return None if weight is None else (weight.astype(np.float32), bias.astype(np.float32))
