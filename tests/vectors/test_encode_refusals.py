@@ -126,7 +126,6 @@ def bad_inputs(folder: Path):
         ({"reading": Reading(id_column="id", layout="lines")}, "has no columns"),
         ({"reading": Reading(title_column="t")}, r"^`title_column` t: .*text.txt"),
         ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
-        ({"inputs": (".",), "output": Path("out")}, "`output`"),
         ({"output": Path("folder")}, "manifest.json"),
         ({"output": Path("there.npy")}, "exists already"),
     ],

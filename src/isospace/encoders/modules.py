@@ -21,10 +21,8 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import nn
 
 from isospace.encoders.pooling import POOLINGS, PoolingName
-from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.errors import UserError
-
-_ROUTES = {"query", "document"}
 
 
 def default_route(model: SentenceTransformer, source: str) -> Side | None:
@@ -41,7 +39,8 @@ def default_route(model: SentenceTransformer, source: str) -> Side | None:
         return None
     defaults = {router.default_route or "document" for router in routers}
     if len(defaults) == 1 and all(
-        router.sub_modules.keys() == _ROUTES and not router.route_mappings for router in routers
+        router.sub_modules.keys() == NAMES.keys() and not router.route_mappings
+        for router in routers
     ):
         return cast(Side, defaults.pop())
     raise UserError(
@@ -107,7 +106,10 @@ def pooling_of(model: SentenceTransformer) -> str:
     if token_pooling is None:
         return "none"
     between = _before_pooling(model)
-    if any(isinstance(module, WordWeights) and _reads_mask(module) for module in between):
+    if any(
+        isinstance(m, WordWeights) and len(m.word_weights) == 1 and m.unknown_word_weight == 0
+        for m in between
+    ):  # as `trained_pooling.at_mask` makes it
         return "mask"
     if between:
         names = (type(module).__name__ for module in between)
@@ -199,7 +201,3 @@ def _before_pooling(model: SentenceTransformer) -> list[nn.Module]:
     modules = list(model)
     end = next((i for i, m in enumerate(modules) if isinstance(m, Pooling)), 1)
     return [m for m in modules[1:end] if not isinstance(m, WeightedLayerPooling)]
-
-
-def _reads_mask(module: WordWeights) -> bool:
-    return len(module.word_weights) == 1 and module.unknown_word_weight == 0

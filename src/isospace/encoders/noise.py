@@ -30,7 +30,8 @@ class Noise:
             for name in (
                 ("p",) if isinstance(part, nn.modules.dropout._DropoutNd) else _RATE_ATTRIBUTES
             )
-            if _is_rate(getattr(part, name, None))
+            # Configurations may write the rates 0 and 1 as integers.
+            if type(getattr(part, name, None)) in (int, float)
         ]
 
     @property
@@ -65,11 +66,6 @@ class Noise:
                 part.training = training
             for (part, name), own in zip(self._slots, rates, strict=True):
                 setattr(part, name, own)
-
-
-def _is_rate(value: object) -> bool:
-    """Return true if a value is a rate; configurations may write 0 and 1 as integers."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check(rate: float) -> None:

@@ -8,7 +8,6 @@ model card, which people edit.
 from __future__ import annotations
 
 import math
-import os
 import re
 from pathlib import Path
 
@@ -101,7 +100,7 @@ def damage(folder: Path) -> str | None:
             return f"{sums}, line {number}: not a SHA-256 and a file of the folder"
         path = folder.joinpath(*parts)
         try:
-            if os.path.isfile(path) and file_hash(path) != found[1]:
+            if path.is_file() and file_hash(path) != found[1]:
                 return f"{path}: damaged: its checksum is not the one in {SUMS}"
         except OSError as error:
             return f"{path}: cannot be read ({error.strerror})"

@@ -80,7 +80,11 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         if not scanned.rows:
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
         if encoder.is_frozen:
-            _require_alone(config)
+            if config.engine != "local":
+                raise UserError(
+                    f"`engine` {config.engine}: the vectors of {config.model} are given, and an "
+                    "endpoint gets several requests at once anyway. Leave `engine` out"
+                )
             encoder.expect([(config.side, (row.text for row in texts))], progress)
         layout = _layout(
             config, encoder, _compression(config, encoder, texts, scanned.rows, progress)
@@ -111,16 +115,6 @@ def _load(config: EncodeConfig) -> Encoder:
         query_prompt=config.query_prompt,
         document_prompt=config.document_prompt,
     )
-
-
-def _require_alone(config: EncodeConfig) -> None:
-    """Refuse settings of local encoding, because the vectors come from an endpoint or a file."""
-    for name in ("workers", "engine"):
-        if (value := getattr(config, name)) != getattr(EncodeConfig, name):
-            raise UserError(
-                f"`{name}` {value}: the vectors of {config.model} are given, and an endpoint gets "
-                f"several requests at once anyway. Leave `{name}` out"
-            )
 
 
 def _compression(
@@ -169,12 +163,6 @@ def _require_room(config: EncodeConfig) -> None:
     if config.single and config.output.exists() and not begun:
         raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
     require_shards(config.shard_folder)
-    for name in config.inputs:  # the next call would read the output as text
-        if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
-            raise UserError(
-                f"`output` {config.output}: is inside the folder to encode ({name}). Give a place "
-                "outside it"
-            )
     require_writable(config.shard_folder, inside=True)
 
 

@@ -48,7 +48,6 @@ class Reading:
     joined. None keeps every paragraph and row."""
 
 
-AS_IT_LOOKS = Reading()
 AS_LINES = Reading(layout="lines")
 """Reading of txt files with one text in each line."""
 
@@ -166,7 +165,7 @@ class IndexConfig:
     vectors:FILE; default: the model of the index, and minilm for a new one."""
     keep: Names = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
-    reading: Reading = AS_IT_LOOKS
+    reading: Reading = Reading()
     pooling: PoolingName | None = None
     """For a new index: how token vectors become one vector of the text. Default: the model's own
     pooling."""
