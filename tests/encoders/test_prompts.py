@@ -57,8 +57,6 @@ def test_views_of_several_texts_have_the_prompt_of_each(tmp_path, include_prompt
 @pytest.mark.parametrize(
     ("prompts", "default", "wanted"),
     [
-        ({}, None, Prompts()),
-        ({"query": "q: ", "document": ""}, None, Prompts("", "q: ", "")),
         ({"corpus": "c: ", "passage": "p: "}, None, Prompts("", "", "p: ")),
         ({"query": "", "all": "a: "}, "all", Prompts("a: ", "", "")),
         ({"query": "q: ", "document": "d: "}, "document", Prompts("d: ", "q: ", "d: ")),

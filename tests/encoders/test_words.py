@@ -74,7 +74,6 @@ def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> No
     [
         ("a 1 2\nb 1\n", r"line 2: not a word and 2 numbers"),
         ("a 1 2\nb 1 x\n", r"line 2: not a word and 2 numbers"),
-        ("one\ntwo\n", r"line 1: not a word and 0 numbers"),
         ("", "holds no word vectors"),
         ("a 1 nan\n", "not finite"),
     ],

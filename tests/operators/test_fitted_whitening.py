@@ -33,38 +33,21 @@ def vectors(n: int = 200, dim: int = 6, seed: int = 0) -> Tensor:
     return x * torch.logspace(0, -2, dim, dtype=torch.float64) @ mixing + 3
 
 
-def sums_by_loop(x: Tensor) -> tuple[list[list[float]], list[float], float]:
-    """Scatter, third and fourth sums about the mean, one sentence and one entry at a time."""
-    rows = x.tolist()
-    dim = len(rows[0])
-    mean = [sum(row[i] for row in rows) / len(rows) for i in range(dim)]
-    scatter, third, fourth = [[0.0] * dim for _ in range(dim)], [0.0] * dim, 0.0
-    for row in rows:
-        d = [row[i] - mean[i] for i in range(dim)]
-        square = sum(value * value for value in d)
-        fourth += square * square
-        for i in range(dim):
-            third[i] += square * d[i]
-            for j in range(dim):
-                scatter[i][j] += d[i] * d[j]
-    return scatter, third, fourth
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 40), max_size=5), st.integers(0, 2**31))
-def test_any_batches_merge_to_the_sums_of_one_loop(cuts: list[int], seed: int) -> None:
+def test_any_batches_merge_to_the_sums_about_the_mean(cuts: list[int], seed: int) -> None:
     """Batches of any size, empty ones among them."""
     x = vectors(40, 3, seed)
     merged = Moments.from_vectors(x[:0])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(x)], strict=True):
         merged += Moments.from_vectors(x[start:end])
-    scatter, third, fourth = sums_by_loop(x)
+    d = x.numpy() - x.numpy().mean(0)
+    squares = (d**2).sum(1)
     assert merged.count == len(x)
     np.testing.assert_allclose(merged.mean, x.numpy().mean(0), rtol=1e-10)
-    for found, expected in ((merged.scatter, scatter), (merged.third, third)):
-        scale = np.abs(expected).max()
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
-    assert float(merged.fourth) == pytest.approx(fourth, rel=1e-10)
+    for found, expected in ((merged.scatter, d.T @ d), (merged.third, squares @ d)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+    assert float(merged.fourth) == pytest.approx((squares**2).sum(), rel=1e-10)
 
 
 def test_a_far_mean_costs_no_digits() -> None:
@@ -151,37 +134,24 @@ def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
         Whitening(kind=kind, shrinkage=0.0).fit(Moments.from_vectors(x), 1.0)
 
 
-def test_few_sentences_are_enough_for_few_components() -> None:
-    moments = Moments.from_vectors(vectors(10, 32))
-    assert Whitening(shrinkage=0.0, dim=9).fit(moments, 1.0).kernel.shape == (32, 9)
-
-
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "power", "message"),
     [
-        (Whitening(kind="ica"), "`kind` must be pca, zca or flow; got ica"),
-        (Whitening(dim=7), r"`dim` must lie in 1\.\.6; got 7"),
-        (Whitening(kind="zca", dim=2), "sorted components of `kind` pca; got zca"),
-        (Whitening(shrinkage=1.5), r"`shrinkage` must lie in 0\.\.1, or be ledoit-wolf; got 1\.5"),
+        (Whitening(kind="ica"), 0.5, "`kind` .* ica"),
+        (Whitening(dim=7), 0.5, "`dim` .* 7"),
+        (Whitening(kind="zca", dim=2), 0.5, "`dim` .* zca"),
+        (Whitening(shrinkage=1.5), 0.5, r"`shrinkage` .* 1\.5"),
+        (PLAIN, float("nan"), "power .* nan"),
     ],
 )
-def test_impossible_settings_are_refused_before_anything_is_fitted(
-    setting: Whitening, message: str
-) -> None:
+def test_impossible_settings_are_refused(setting: Whitening, power: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        setting.require(6)
-
-
-@pytest.mark.parametrize("power", [-0.1, 1.1, float("nan")])
-def test_a_power_lies_in_0_to_1(power: float) -> None:
-    with pytest.raises(ValueError, match="power must lie in"):
-        PLAIN.fit(Moments.from_vectors(vectors()), power)
+        setting.fit(Moments.from_vectors(vectors()), power)
 
 
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (torch.zeros(0, 4), "two or more different vectors; got 0"),
         (torch.full((5, 4), 3.3), "two or more different vectors; got 5"),
         (torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]), "NaN or infinity"),
     ],
@@ -208,8 +178,7 @@ def test_fitted_map(path: Path, ddof: int) -> None:
         for rows, key in (("x", "whitened"), ("x_new", "whitened_new")):
             if f"{key}_ddof{ddof}_{name}" in file:
                 out = normalize(fitted(file[rows].double()))
-                expected = file[f"{key}_ddof{ddof}_{name}"]
-                expected = normalize(expected)
+                expected = normalize(file[f"{key}_ddof{ddof}_{name}"])
                 torch.testing.assert_close(out, expected, rtol=0, atol=1e-8)
         new = fitted(file["x_new"])
         if f"cosine_new_gram_ddof{ddof}_{name}" in file:
@@ -235,19 +204,11 @@ def relevant_components(x: Tensor, y: Tensor, power: float) -> np.ndarray:
     return (axes * values ** (-power / 2)) @ axes.T
 
 
-def test_pairs_of_two_batches_merge() -> None:
-    x, y = pairs(40, 3)
-    merged = PairMoments.from_pairs(x[:9], y[:9]) + PairMoments.from_pairs(x[9:], y[9:])
-    whole = PairMoments.from_pairs(x, y)
-    torch.testing.assert_close(merged.within.scatter, whole.within.scatter)
-    torch.testing.assert_close(merged.texts.scatter, whole.texts.scatter)
-
-
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_it_is_relevant_component_analysis_up_to_a_rotation(power: float) -> None:
     x, y = pairs()
     new, _ = pairs(seed=1)
-    moments = PairMoments.from_pairs(x, y)
+    moments = PairMoments.from_pairs(x[:9], y[:9]) + PairMoments.from_pairs(x[9:], y[9:])
     expected = new.numpy() @ relevant_components(x, y, power)
     found = moments.fit(power, shrinkage=0.0)(new).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
@@ -302,18 +263,11 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out() ->
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (torch.ones(5, 4), torch.ones(5, 4), "different texts; got 5"),
-        (torch.ones(0, 4), torch.ones(0, 4), "different texts; got 0"),
-        (torch.ones(2, 4), torch.full((2, 4), float("nan")), "infinity"),
-    ],
+    ("other", "message"), [(1.0, "different texts; got 5"), (float("nan"), "infinity")]
 )
-def test_pairs_of_which_nothing_can_be_estimated_are_refused(
-    x: Tensor, y: Tensor, message: str
-) -> None:
+def test_pairs_of_which_nothing_can_be_estimated_are_refused(other: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        PairMoments.from_pairs(x, y).fit(0.5)
+        PairMoments.from_pairs(torch.ones(5, 4), torch.full((5, 4), other)).fit(0.5)
 
 
 @pytest.mark.parametrize(

@@ -115,13 +115,8 @@ def test_the_log_determinant_is_that_of_the_jacobian_everywhere(dim: int, levels
 
 def test_a_new_flow_turns_the_coordinates_round_and_lets_the_halves_leave_in_order() -> None:
     """Two levels of one step: all reversed, the second half leaves, the first is reversed again."""
-    flow = Flow(8, levels=2, depth=1).double()
-    x = torch.arange(8.0, dtype=torch.float64)
-    assert flow(x).tolist() == [3, 2, 1, 0, 4, 5, 6, 7]
-    bits = (x.square().sum() / 2 + 4 * torch.log(torch.tensor(2 * torch.pi))) / (
-        8 * torch.log(torch.tensor(2.0))
-    )
-    torch.testing.assert_close(flow.bits_per_dim(x), bits.double(), rtol=1e-6, atol=0)
+    flow = Flow(8, levels=2, depth=1)
+    assert flow(torch.arange(8.0)).tolist() == [3, 2, 1, 0, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(("dim", "levels"), [(8, 1), (16, 2), (16, 3)])
@@ -178,18 +173,13 @@ def test_the_first_epoch_begins_from_scaled_vectors() -> None:
     assert (z.std(0, correction=0) - 1).abs().max() < 0.1
 
 
-def test_no_generator_of_others_decides() -> None:
-    x = bent(200)
+def test_no_generator_of_others_decides_and_every_vector_is_reported_once() -> None:
+    x, done = bent(150), list[int]()
     state = torch.get_rng_state()
-    one = fit_flow(x)(x.double())
+    one = fit_flow(x, done.append)(x.double())
     assert torch.equal(state, torch.get_rng_state())
     torch.manual_seed(5)
     torch.testing.assert_close(fit_flow(x)(x.double()), one, rtol=0, atol=0)
-
-
-def test_every_vector_is_reported_once() -> None:
-    done: list[int] = []
-    fit_flow(bent(150), done.append)
     assert done == [64, 64, 22]
 
 

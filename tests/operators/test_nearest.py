@@ -23,39 +23,25 @@ def by_a_loop(query, targets, k, left_out=-1):
     return rows, [products[row] for row in rows]
 
 
-def assert_same(near, expected):
-    rows, products = expected
-    assert near.rows.tolist() == rows
-    assert near.products.tolist() == pytest.approx(products, abs=1e-6)
-
-
 @pytest.mark.parametrize("block", [1, 60, 1 << 20])
 @pytest.mark.parametrize("size", [1, 7, 40])
 @pytest.mark.parametrize("k", [1, 10, 60])
 def test_slices_and_blocks_give_what_a_loop_gives(monkeypatch, block, size, k):
+    """Of equally near targets the first comes first, and a row that is left out never comes."""
     monkeypatch.setattr(module, "BLOCK", block)
     monkeypatch.setattr(module, "_SLICE", size)
     slices = (TARGETS[start : start + size] for start in range(0, len(TARGETS), size))
-    for targets in (TARGETS, slices):
-        for query, near in zip(QUERIES, nearest(QUERIES, targets, k), strict=True):
-            assert_same(near, by_a_loop(query, TARGETS, k))
-
-
-@pytest.mark.parametrize("size", [1, 7, 40])
-def test_of_equally_near_ones_the_first_comes_first(monkeypatch, size):
-    monkeypatch.setattr(module, "_SLICE", size)
-    for query, near in zip(TIED, nearest(TIED, TIED, 9), strict=True):
-        assert_same(near, by_a_loop(query, TIED, 9))
-
-
-@pytest.mark.parametrize("size", [7, 40])
-@pytest.mark.parametrize("k", [3, 40])
-def test_a_row_that_is_left_out_is_no_neighbour(monkeypatch, size, k):
-    monkeypatch.setattr(module, "_SLICE", size)
     left_out = np.array([0, 39, 6, 7, -1])
-    for i, near in enumerate(nearest(QUERIES, TARGETS, k, left_out)):
-        assert_same(near, by_a_loop(QUERIES[i], TARGETS, k, left_out[i]))
-    assert [len(near.rows) for near in nearest(QUERIES, TARGETS, 40, left_out)] == [39] * 4 + [40]
+    for queries, targets, rows, left in (
+        (QUERIES, TARGETS, TARGETS, None),
+        (QUERIES, slices, TARGETS, None),
+        (QUERIES, TARGETS, TARGETS, left_out),
+        (TIED, TIED, TIED, None),
+    ):
+        for i, near in enumerate(nearest(queries, targets, k, left)):
+            wanted, products = by_a_loop(queries[i], rows, k, -1 if left is None else left[i])
+            assert near.rows.tolist() == wanted
+            assert near.products.tolist() == pytest.approx(products, abs=1e-6)
 
 
 def test_nothing_is_near_to_nothing():

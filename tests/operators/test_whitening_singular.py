@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd import gradcheck
 
 from isospace.operators.whitening import Method, whiten
 
@@ -58,11 +57,6 @@ def test_gradient_of_float32_is_that_of_float64(eps: float, stop: bool) -> None:
     expected = gradient(x.double(), upstream, eps, stop)
     assert found.isfinite().all()
     assert (found - expected).norm() < 2e-3 * expected.norm()
-
-
-def test_gradient_is_exact() -> None:
-    x, weight = random(4, 6).double().requires_grad_(), random(4, 6, seed=1)
-    assert gradcheck(lambda x: (whiten(x, eps=0.01) * weight).sum(), x)
 
 
 @pytest.mark.parametrize("method", ["zca", "pca"])

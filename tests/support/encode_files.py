@@ -8,6 +8,8 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from toy import sentences
@@ -46,6 +48,12 @@ def run(config):
 
 def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def column(folder, name="vector"):
+    """A column of all shards of a folder, (row, width)."""
+    parts = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("part-*"))]
+    return np.concatenate([np.stack(part[name].to_numpy()) for part in parts])
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from encode_files import TEXTS, run
+from encode_files import TEXTS, column, run
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Prompts
@@ -29,11 +28,6 @@ def _narrow_forms(monkeypatch):
 @pytest.fixture
 def config(encode_config):
     return encode_config
-
-
-def column(folder, name="vector"):
-    parts = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("part-*"))]
-    return np.concatenate([np.stack(part[name].to_numpy()) for part in parts])
 
 
 @pytest.mark.parametrize("form", ["binary", "binary-both", "binary-rescored", "pca-64-int8"])
