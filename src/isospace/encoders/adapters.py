@@ -37,18 +37,9 @@ def insert(model: nn.Module, rank: int, seed: int) -> None:
         inject_adapter_in_model(settings, model)
 
 
-def remove(module: nn.Module) -> None:
-    """Replace all layers with adapters by their plain base layers."""
-    for name, layer in _adapted(module).items():
-        parent, _, own = name.rpartition(".")
-        setattr(module.get_submodule(parent), own, layer.get_base_layer())
-    for part in module.modules():
-        vars(part).pop("peft_config", None)
-
-
 def has_adapters(module: nn.Module) -> bool:
     """Return true if any layer has an adapter."""
-    return any(map(_is_adapted, module.modules()))
+    return bool(_adapted(module))
 
 
 def plain_state(module: nn.Module) -> dict[str, Tensor]:
@@ -82,15 +73,15 @@ def load_trained(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Remove adapters, and load a state of `plain_state`."""
-    remove(module)
+    """Replace layers with adapters by their base layers, and load a state of `plain_state`."""
+    for name, layer in _adapted(module).items():
+        parent, _, own = name.rpartition(".")
+        setattr(module.get_submodule(parent), own, layer.get_base_layer())
+    for part in module.modules():
+        vars(part).pop("peft_config", None)
     module.load_state_dict(state)
 
 
 def _adapted(module: nn.Module) -> dict[str, Any]:
     """Return name -> layer for the layers with an adapter."""
-    return {name: part for name, part in module.named_modules() if _is_adapted(part)}
-
-
-def _is_adapted(part: nn.Module) -> bool:
-    return hasattr(part, "lora_A")
+    return {name: part for name, part in module.named_modules() if hasattr(part, "lora_A")}

@@ -37,12 +37,6 @@ class EmbeddingChanges:
         return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length])
 
 
-def concatenated(parts: Sequence[EmbeddingChanges]) -> EmbeddingChanges:
-    """Return the concatenated changes of several batches."""
-    positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
-    return EmbeddingChanges(positions, kept)
-
-
 @dataclass(frozen=True)
 class Batch:
     """Padded token ids of a batch of examples, each with one or several sources.
@@ -93,11 +87,14 @@ class Batch:
             of_source = rows.chunk(self.sources)
             return torch.cat([of_source[place] for place in sources])
 
-        parts = [self.changed[place] for place in sources if place in self.changed]
+        changed = {}
+        if parts := [self.changed[place] for place in sources if place in self.changed]:
+            positions = torch.cat([part.positions for part in parts])
+            changed[0] = EmbeddingChanges(positions, torch.cat([part.kept for part in parts]))
         return Batch(
             stacked(self.input_ids),
             stacked(self.attention_mask),
-            changed={0: concatenated(parts)} if parts else {},
+            changed=changed,
             prompts={0: self.prompts[sources[0]]} if sources[0] in self.prompts else {},
         )
 

@@ -157,10 +157,9 @@ class FrozenEncoder(Encoder):
 
 @dataclass(frozen=True)
 class About:
-    """Content of frozen.json.
+    """Content of frozen.json: an address or vectors:FILE, the width of its vectors, and prompts.
 
-    The `model` is an address or vectors:FILE, of vectors with `dim` dimensions. The `prompts` are
-    those that isospace adds; the prompts of a server are unknown.
+    The prompts are those that isospace adds; the prompts of a server are unknown.
     """
 
     model: str
@@ -222,14 +221,13 @@ def _read_map(file: Path) -> Map | None:
 
 def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
     """Return the linear maps of an encoder: file name -> map; empty without maps."""
-    sides: dict[str, Side] = {MAP: "document"}
+    found = {MAP: _map_of(encoder, "document")}
     if encoder.prompts.routed:
-        sides[QUERY_MAP] = "query"
-    found = {name: _map_of(encoder, side) for name, side in sides.items()}
+        found[QUERY_MAP] = _map_of(encoder, "query")
     return {name: own for name, own in found.items() if own is not None}
 
 
-def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
+def _map_of(encoder: FrozenEncoder, side: Side) -> Map | None:
     """Return the product of the linear maps for one side; `None` without maps."""
     weight: NDArray[np.float64] | None = None
     bias = np.zeros(encoder.given.dim)
@@ -259,7 +257,7 @@ def write_maps(encoder: FrozenEncoder, folder: Path) -> None:
 def parity_of_maps(encoder: FrozenEncoder, folder: Path) -> float:
     """Return the largest 1 - cosine between an encoder and its written maps.
 
-    The inputs are the encoder's probes and random vectors.
+    Both map random vectors and the encoder's probes.
     """
     given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)
     reloaded, gaps = load_frozen(encoder.source, str(folder)), [0.0]

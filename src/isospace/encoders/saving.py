@@ -52,7 +52,6 @@ _CLASSIC_POOLING = {
 CLASSIC_TOLERANCE = 1e-6
 """Largest 1 - cosine allowed between an encoder's vectors and those of its reloaded folder."""
 
-
 _DENSE_INPUT = {
     "module_input_name": "sentence_embedding",
     "module_output_name": "sentence_embedding",
@@ -154,10 +153,10 @@ def _classic_type(module: Any) -> str:
     return f"sentence_transformers.models.{type(module).__name__}"
 
 
-def _modes(pooling: Pooling) -> tuple[str, ...]:
+def _modes(pooling: Pooling) -> list[str]:
     """Return the modes whose results a pooling concatenates, in its order."""
     modes = pooling.pooling_mode
-    return (modes,) if isinstance(modes, str) else tuple(modes)
+    return [modes] if isinstance(modes, str) else list(modes)
 
 
 def require_known_modules(encoder: Encoder) -> None:
@@ -177,12 +176,10 @@ def require_known_modules(encoder: Encoder) -> None:
 def require_classic(encoder: Encoder) -> None:
     """Refuse modules, or orders of poolings, that older sentence-transformers do not know."""
     require_known_modules(encoder)
-    for module in encoder.model:
-        if isinstance(module, Pooling) and list(_modes(module)) != [
-            mode for mode in _CLASSIC_POOLING if mode in _modes(module)
-        ]:
+    for modes in (_modes(module) for module in encoder.model if isinstance(module, Pooling)):
+        if modes != [mode for mode in _CLASSIC_POOLING if mode in modes]:
             raise UserError(
-                f"{encoder.source}: joins poolings in the order {', '.join(_modes(module))}. "
+                f"{encoder.source}: joins poolings in the order {', '.join(modes)}. "
                 f"Older sentence-transformers know only the order {', '.join(_CLASSIC_POOLING)}"
             )
 

@@ -116,9 +116,8 @@ class Tokenisation:
         """
         limit = self._limit(max_length, whole, side)
         prompt = self.prompts.for_side(side)
-        prompted = [without_surrogates(prompt + text) for text in texts]
         encoded = self.tokenizer(
-            prompted,
+            [without_surrogates(prompt + text) for text in texts],
             truncation=limit is not None,
             max_length=limit,
             return_attention_mask=False,
@@ -170,9 +169,8 @@ class Tokenisation:
         """Return the lower of `max_length` (plus the prompt) and the model's limit, or `None`."""
         if whole:
             return None
-        if max_length is not None and self.prompts.for_side(side):
-            prompt = self.tokenizer(self.prompts.for_side(side), add_special_tokens=False)
-            max_length += len(prompt["input_ids"])
+        if max_length is not None and (prompt := self.prompts.for_side(side)):
+            max_length += len(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
         limit = min(limits, default=None)
         if limit is not None and limit < self.around:  # the tokenizer would not truncate

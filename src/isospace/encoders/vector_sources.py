@@ -90,11 +90,9 @@ def load_source(name: str, folder: str = "") -> VectorSource:
 
 
 class EndpointVectors:
-    """Vectors of an endpoint, with a cache.
+    """Vectors of an endpoint, with a cache (`load_source` has the arguments).
 
     Each text is sent only once from this machine; a killed run keeps the vectors that it received.
-
-    `source` is the model folder that contains the address, if the user did not give it.
     """
 
     def __init__(self, address: Address, source: str = "") -> None:
@@ -256,25 +254,17 @@ class FileVectors:
         Raises:
             UnknownText: some texts have no vector; the message gives their number and the first.
         """
-        rows = self._rows_of(texts)
+        rows = [self._rows.get(_spaced(text), -1) for text in texts]
+        if missing := rows.count(-1):
+            first = in_one_line(texts[rows.index(-1)])
+            first = first if len(first) <= 80 else f"{first[:80]} ..."
+            raise UnknownText(
+                f"{self.path}: {missing:,} of {len(rows):,} texts have no vector; the first is "
+                f"'{first}'. Add them to the file"
+            )
         if on_batch is not None:
             on_batch(len(rows))
         return self._vectors[rows]
-
-    def _rows_of(self, texts: Iterable[str]) -> list[int]:
-        rows, missing = [], []
-        for text in texts:
-            row = self._rows.get(_spaced(text))
-            rows.append(-1 if row is None else row)
-            if row is None:
-                missing.append(in_one_line(text))
-        if missing:
-            first = missing[0] if len(missing[0]) <= 80 else f"{missing[0][:80]} ..."
-            raise UnknownText(
-                f"{self.path}: {len(missing):,} of {len(rows):,} texts have no vector; the first "
-                f"is '{first}'. Add them to the file"
-            )
-        return rows
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
         """Do nothing: vectors from a file are free."""
@@ -286,9 +276,15 @@ def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         table = pq.read_table(path, partitioning=None)
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"{path}: cannot be read as Parquet ({first_line(error)})") from error
-    kinds = {field.name: field.type for field in table.schema}
-    text = _the_column(path, "text", [n for n, kind in kinds.items() if _is_text(kind)])
-    vector = _the_column(path, "vector", [n for n, kind in kinds.items() if _is_vector(kind)])
+    lists = pa.ListType, pa.LargeListType, pa.FixedSizeListType
+    with_texts, with_vectors = [], []
+    for field in table.schema:
+        if field.type in (pa.string(), pa.large_string()):
+            with_texts.append(field.name)
+        elif isinstance(field.type, lists) and pa.types.is_floating(field.type.value_type):
+            with_vectors.append(field.name)
+    text = _the_column(path, "text", with_texts)
+    vector = _the_column(path, "vector", with_vectors)
     texts, column = table[text].to_pylist(), table[vector].combine_chunks()
     widths = set(column.value_lengths().to_pylist())
     if None in texts or len(widths) != 1 or widths <= {None, 0}:
@@ -302,15 +298,6 @@ def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
         raise UserError(f"{path}, row {row}: the vector holds NaN or infinity")
     return texts, vectors
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_vector(kind: pa.DataType) -> bool:
-    lists = pa.types.is_list(kind), pa.types.is_large_list(kind), pa.types.is_fixed_size_list(kind)
-    return any(lists) and bool(pa.types.is_floating(kind.value_type))
 
 
 def _the_column(path: Path, usual: str, found: Sequence[str]) -> str:

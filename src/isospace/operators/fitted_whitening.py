@@ -55,8 +55,8 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count
         mean = self.mean + (other.mean - self.mean) * (other.count / max(count, 1))
-        ours, theirs = self._about(mean), other._about(mean)
-        return Moments(count, mean, *(a + b for a, b in zip(ours, theirs, strict=True)))
+        sums = zip(self._about(mean), other._about(mean), strict=True)
+        return Moments(count, mean, *(a + b for a, b in sums))
 
     def _about(self, centre: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return scatter, third and fourth about `centre`: d_i + m - centre replaces d_i."""

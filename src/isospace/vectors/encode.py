@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from transformers.utils.logging import disable_progress_bar
@@ -42,7 +41,7 @@ from isospace.vectors.compression_file import (
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST, Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
-from isospace.vectors.vector_files import FileLayout, Key
+from isospace.vectors.vector_files import FileLayout
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,21 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
                     "endpoint gets several requests at once anyway. Leave `engine` out"
                 )
             encoder.expect([(config.side, (row.text for row in texts))], progress)
-        layout = _layout(
-            config, encoder, _compression(config, encoder, texts, scanned.rows, progress)
+        compression = _compression(config, encoder, texts, scanned.rows, progress)
+        layout = FileLayout(
+            config.file_format,
+            encoder.dim,
+            "text" if config.reading.id_column is None else "id",
+            {"model": weights_hash(encoder, config.side), "precision": config.precision},
+            compression,
+            queries=config.side == "query",
         )
         settings = {**layout.about, **layout.to_json(), "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
             size, suffix = config.shard_size, f".{config.file_format}"
             shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
-            if layout.compression is not None:
-                write_compression(config.shard_folder / FILE, layout.compression)
+            if compression is not None:
+                write_compression(config.shard_folder / FILE, compression)
             seen = RowsSeen()
             missing = _missing(texts, shards, seen)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
@@ -145,16 +150,6 @@ def _compression(
     if compression.form.rescored and config.file_format == "npy":
         raise UserError(f"`compress` {compression.name}: npy has no place for bits; write parquet")
     return compression
-
-
-def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | None) -> FileLayout:
-    about: dict[str, Any] = {
-        "model": weights_hash(encoder, config.side),
-        "precision": config.precision,
-    }
-    key: Key = "text" if config.reading.id_column is None else "id"
-    queries = config.side == "query"
-    return FileLayout(config.file_format, encoder.dim, key, about, compression, queries)
 
 
 def _require_room(config: EncodeConfig) -> None:

@@ -31,7 +31,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Shard:
-    """A finished shard: its file name, its number of rows, and a hash of its bytes."""
+    """A finished shard, with a hash of its bytes."""
 
     file: str
     rows: int

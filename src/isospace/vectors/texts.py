@@ -25,11 +25,7 @@ from isospace.corpus.corpus import load_corpus
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.passages import passages_of
-from isospace.corpus.reading import (
-    find,
-    read_file,
-    row_document,
-)
+from isospace.corpus.reading import find, read_file, row_document
 from isospace.corpus.records import Column
 from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, require_columns
 from isospace.corpus.streams import Source
@@ -152,20 +148,11 @@ class Texts:
             key = "" if self.reading.id_column is None else _key(values[-1])
             parts = self._parts(_text(values[0] or ""), _text(title or "").strip())
             for passage, part in enumerate(parts, 1):
-                yield TextRow(
-                    part,
-                    key,
-                    values[1:kept],
-                    number,
-                    passage=passage,
-                    passages=len(parts),
-                )
+                yield TextRow(part, key, values[1:kept], number, passage, len(parts))
 
     def _docstrings(self, source: Source) -> Iterator[TextRow]:
-        settings = CorpusConfig(
-            corpus=(source.name,),
-            passage_words=self.reading.passage_words,
-        )
+        words = self.reading.passage_words
+        settings = CorpusConfig(corpus=(source.name,), passage_words=words)
         corpus = load_corpus(settings, cache_folder())
         for number, row in enumerate(corpus.passages, 1):
             yield TextRow(corpus[row], "", (None,) * len(self.keep), number)

@@ -25,8 +25,6 @@ from isospace.system.arrays import row_writer
 from isospace.system.files import atomic_path
 from isospace.vectors.encode_config import Format
 
-Key = Literal["text", "id"]
-
 
 @dataclass(frozen=True)
 class FileLayout:
@@ -37,7 +35,7 @@ class FileLayout:
 
     format: Format
     dim: int
-    key: Key
+    key: Literal["text", "id"]
     about: Mapping[str, Any]
     compression: Compression | None = None
     queries: bool = False

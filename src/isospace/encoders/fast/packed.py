@@ -45,8 +45,6 @@ def _round_up_length(padded: Tensor) -> Tensor:
 class Packing:
     """Positions of the tokens in a padded batch; "packed" rows hold tokens without padding.
 
-    Ids and mask are (batch, length), padded on the right.
-
     Attributes:
         length: padded length for attention, rounded up.
         ids: (packed tokens,) int64 token ids.
