@@ -66,6 +66,9 @@ class Encoder(nn.Module):
             routes other than query and document, or the two routes have different widths.
     """
 
+    is_frozen = False
+    """True if the vectors are given, so that training is impossible (`frozen.py`)."""
+
     def __init__(
         self, model: SentenceTransformer, source: str, prompts: Prompts | None = None
     ) -> None:
@@ -85,9 +88,6 @@ class Encoder(nn.Module):
             self._sides = {side: type(self)(one_way(model, side), source, one) for side in NAMES}
             _require_same_width(self._sides, source)
         self.tokens = self._tokenisation(given)
-
-    is_frozen = False
-    """True if the vectors are given, so that training is impossible (`frozen.py`)."""
 
     def _tokenisation(self, prompts: Prompts) -> Tokenisation:
         """Return the tokenizer of documents; refuse a model without one."""
