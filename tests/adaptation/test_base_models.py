@@ -11,7 +11,7 @@ from routed import write_static
 from searches import small_search
 from toy import write_toy_model
 
-from isospace.adaptation import adapt as adapt_module, base_models
+from isospace.adaptation.base_models import _closed_forms
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_base_models, read_candidates
@@ -73,16 +73,16 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_pat
             raise KeyboardInterrupt
         return closed_forms(*arguments)
 
-    closed_forms = base_models._closed_forms
+    closed_forms = _closed_forms
     with monkeypatch.context() as patch:
         if at == "compared":
-            patch.setattr(base_models, "_closed_forms", stopped)
+            patch.setattr("isospace.adaptation.base_models._closed_forms", stopped)
         else:
-            patch.setattr(adapt_module, "_search", stopped)
+            patch.setattr("isospace.adaptation.adapt._search", stopped)
         with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config, progress=Silent())
     if at == "searched":  # the models that lost are not loaded again
-        monkeypatch.setattr(adapt_module, "compare_base_models", None)
+        monkeypatch.setattr("isospace.adaptation.adapt.compare_base_models", None)
     again = adapt(resume=config.output, progress=Silent())
     compared = read_base_models(config.output)
     assert compared.selected == again.run.config.model == adapted.run.config.model

@@ -113,11 +113,11 @@ def write_help(kind: type[Any]) -> None:
         if is_dataclass(parent):
             described |= _described(parent)
     types = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        text = " ".join(described.get(field.name, "").split())
+    for one in fields(kind):
+        text = " ".join(described.get(one.name, "").split())
         if text:
-            field.metadata = MappingProxyType({**field.metadata, "help": as_options(text)})
-        for part in _dataclasses(types[field.name]):
+            one.metadata = MappingProxyType({**one.metadata, "help": as_options(text)})
+        for part in _dataclasses(types[one.name]):
             write_help(part)
 
 
@@ -201,16 +201,16 @@ def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
 def _options(kind: type[Any]) -> Iterator[tuple[str, Option]]:
     """Yield the name of every option with the option."""
     types = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        parts = list(_dataclasses(types[field.name]))
+    for one in fields(kind):
+        parts = list(_dataclasses(types[one.name]))
         for part in parts:
             yield from _options(part)
         if parts:
             continue
-        annotation, notes = types[field.name], list[Any]()
+        annotation, notes = types[one.name], list[Any]()
         if get_origin(annotation) is Annotated:
             annotation, *notes = get_args(annotation)
-        name = next(filter(None, (getattr(note, "name", None) for note in notes)), field.name)
+        name = next(filter(None, (getattr(note, "name", None) for note in notes)), one.name)
         option = name.replace("_", "-")
         amounts = [note for note in notes if isinstance(note, PrimitiveConstructorSpec)]
         values = _MANY if get_origin(annotation) is tuple else int(annotation is not bool)

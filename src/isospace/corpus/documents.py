@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isospace.errors import UserError
+from isospace.system.files import MOST_TIMES
+
+TOO_LARGE = f"The unpacked file is more than {MOST_TIMES} times as large. If you trust the file"
+"""How the reason of a file that may be a bomb begins."""
 
 
 class UnreadableDocument(UserError):

@@ -14,9 +14,9 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.documents import TOO_LARGE, UnreadableDocument
 from isospace.errors import UserError, first_line
-from isospace.system.files import MOST_TIMES, most_unpacked
+from isospace.system.files import most_unpacked
 
 FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
 """Formats of files of rows; each is also the ending of the file's name."""
@@ -25,8 +25,6 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
-TOO_LARGE = f"The unpacked file is more than {MOST_TIMES} times as large. If you trust the file"
-"""How the reason of a file that may be a bomb begins."""
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
 
 

@@ -57,7 +57,7 @@ def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> f
                 f"({type(encoder.transformer).__name__}) as a graph. Use `to` st or `to` hf"
             ) from error
         gap = max(_gap(encoder, building, side) for side in encoder.prompts.sides)
-        (building / "README.md").write_text(card(_usage(encoder)), encoding="utf-8")
+        (building / "README.md").write_text(card(_graph_usage(encoder)), encoding="utf-8")
         write_sums(building)
     return gap
 
@@ -159,7 +159,7 @@ def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
     return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)
 
 
-def _usage(encoder: Encoder) -> Usage:
+def _graph_usage(encoder: Encoder) -> Usage:
     texts = '["one sentence", "another sentence"]'
     if encoder.prompts.document:
         texts = f"[{encoder.prompts.document!r} + text for text in {texts}]"
