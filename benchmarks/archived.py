@@ -12,10 +12,9 @@ from typing import Literal
 
 from cell_archive import BASELINES, pack, unpack
 from common import gain_cell, points
-from isospace.comparison.baselines import Baseline
 from isospace.comparison.compare import Measure, compare
 from isospace.comparison.results import ComparisonResults
-from isospace.comparison.runs import compare_runs
+from isospace.comparison.runs import Baseline, compare_runs
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.report.tables import mean_sd

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import rankdata
 
-from isospace.comparison.baselines import Baseline, BaselineScores
+from isospace.comparison.runs import Baseline, BaselineScores
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -31,7 +31,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.objectives import OBJECTIVES
-from isospace.statistics.influence import spearman
+from isospace.statistics.gains import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import atomic_path, sync_tree

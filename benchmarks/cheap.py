@@ -40,8 +40,7 @@ from isospace.evaluation.compression import CompressionResults
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import mrr_of_items, mrr_scores
-from isospace.export.distill import distill, text_settings
-from isospace.export.twin_results import TwinResults, read_results
+from isospace.export.distill import TwinResults, distill, read_results, text_settings
 from isospace.operators.forms import FORMS, FULL
 from isospace.statistics.gains import gain
 from isospace.system.files import write_text

@@ -25,8 +25,7 @@ from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.prepare import Data
 from isospace.views import View
-from isospace.whiten.fitting import FITTED_ON, fit_rows
-from isospace.whiten.fold import through, through_queries
+from isospace.whiten.fitting import FITTED_ON, fit_rows, through, through_queries
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "closed-forms.md"
 PICTURE = PAGE.parents[1] / "images" / "closed-forms.svg"

@@ -19,7 +19,7 @@ import archived
 import baselines
 from common import draw
 from isospace.comparison.results import ComparisonResults
-from isospace.report.scoreboard import comparison_table, differences_table
+from isospace.report.tables import comparison_table, differences_table
 from isospace.system.tables import Table, markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"

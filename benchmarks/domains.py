@@ -47,25 +47,21 @@ from isospace.adaptation.results import read_candidates
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.held_out import hard_pairs
+from isospace.evaluation.benchmark import hard_pairs
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.other_text import OtherText
-from isospace.evaluation.pairs import PromptedEncoders, TextPairs
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.sts import load_sts_data
-from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import PairMoments
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import Scores, mean_scores
-from isospace.system.cache import cache_folder
-from isospace.system.files import write_text
+from isospace.statistics.gains import Scores, gain, mean_scores
+from isospace.system.files import cache_folder, write_text
 from isospace.training.examples import Examples
 from isospace.training.prepare import base_encoder, load_data
 from isospace.training.results import RunResults
 from isospace.training.run import Run, begun
 from isospace.training.train import train
-from isospace.whiten.fitting import FITTED_ON
-from isospace.whiten.fold import drop_normalize, through
+from isospace.whiten.fitting import FITTED_ON, drop_normalize, through
 from peer_recipes import train_peer
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "domains.json"

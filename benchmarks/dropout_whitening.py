@@ -27,11 +27,10 @@ from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.evaluation.sts import evaluate_sts, load_sts
 from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening, WhiteningMap
 from isospace.report.tables import mean_sd
-from isospace.system.cache import cache_folder
+from isospace.system.files import cache_folder
 from isospace.system.tables import markdown_table
 from isospace.views import View
-from isospace.whiten.fitting import fit_rows
-from isospace.whiten.fold import drop_normalize, through
+from isospace.whiten.fitting import drop_normalize, fit_rows, through
 from whitening_study import PAGE, SENTENCES, STARTS
 
 SEEDS = (0, 1, 2)

@@ -32,25 +32,23 @@ from scipy import special
 
 from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES, TOKENS, pairs
+from isospace.adaptation.candidate_encoders import State, merge
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.merging import State, merge
-from isospace.evaluation.held_out import hard_pairs
-from isospace.evaluation.pairs import PromptedEncoders, TextPairs, remembering
+from isospace.evaluation.benchmark import hard_pairs
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.vector_cache import cached
 from isospace.objectives import RankCSE, SimCSE
 from isospace.operators.fitted_whitening import PairMoments, WhiteningMap
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import Scores
-from isospace.system.cache import cache_folder
+from isospace.statistics.gains import Scores, gain
 from isospace.system.devices import device_name
+from isospace.system.files import cache_folder
 from isospace.system.progress import Silent
 from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.prepare import Data, base_encoder, load_data, make_accelerator, prepare
-from isospace.whiten.fold import drop_normalize, fold, through
+from isospace.whiten.fitting import drop_normalize, fold, through
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
 RECORDS = PAGE.with_suffix(".json")

@@ -21,13 +21,13 @@ from common import draw
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
+from isospace.evaluation.benchmark import natural_pairs
 from isospace.evaluation.bm25 import BM25
-from isospace.evaluation.held_out import natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, encode_columns
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
-from isospace.system.cache import cache_folder
+from isospace.system.files import cache_folder
 from isospace.system.tables import markdown_table
 
 WEIGHTS = (1.0, 1.5, 2.0, 2.5, 3.0, 5.0)

@@ -34,12 +34,10 @@ from isospace.encoders.loading import load_encoder
 from isospace.evaluation.retrieval import RetrievalScores, Targets
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import product_blocks, unit_rows
-from isospace.statistics.gains import Gain, gain, standard_error
-from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.gains import Gain, Scores, gain, mean_scores, standard_error
 from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 from isospace.statistics.verdict import VerdictKind, kind_of
-from isospace.system.cache import cache_folder
-from isospace.system.files import write_text
+from isospace.system.files import cache_folder, write_text
 from isospace.training.run import Run
 
 HERE = Path(__file__).parent.parent

@@ -35,8 +35,7 @@ from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import Scores
+from isospace.statistics.gains import Scores, gain
 from isospace.statistics.selection import best_by_others, best_position
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.files import write_text

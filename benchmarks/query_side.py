@@ -34,13 +34,12 @@ from isospace.adaptation.candidates import (
     Candidate,
     queries_by_pairs,
 )
-from isospace.adaptation.fine_tune_queries import FILE
+from isospace.adaptation.fine_tune import FILE
 from isospace.adaptation.results import read_candidates
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import Scores
+from isospace.statistics.gains import Scores, gain
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from isospace.training import checkpoint

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from common import draw
-from isospace.statistics.influence import FloatArray
+from isospace.statistics.gains import FloatArray
 from isospace.system.tables import markdown_table
-from isospace.training.selection import is_collapsed
+from isospace.training.results import is_collapsed
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"
 RESULTS = PAGE.with_suffix(".json")

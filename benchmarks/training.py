@@ -70,7 +70,7 @@ def own_loop(
     from isospace.corpus.lines import tokenise
     from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES
-    from isospace.system.cache import cache_folder
+    from isospace.system.files import cache_folder
     from isospace.training.build import build_training
     from isospace.training.examples import Examples
     from isospace.training.prepare import make_accelerator

@@ -27,17 +27,14 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.held_out import natural_pairs
+from isospace.evaluation.benchmark import Benchmark, natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.gains import gain
-from isospace.system.cache import cache_folder
-from isospace.whiten.fitting import fit_rows
-from isospace.whiten.fold import drop_normalize, through
-from isospace.whiten.results import name_of
-from isospace.whiten.whiten import Maps, Power, try_powers
+from isospace.system.files import cache_folder
+from isospace.whiten.fitting import drop_normalize, fit_rows, through
+from isospace.whiten.whiten import Maps, Power, name_of, try_powers
 from isospace.whiten.whiten_config import POWERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"

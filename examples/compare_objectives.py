@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from isospace import OBJECTIVES, CorpusConfig, TrainConfig, compare
-from isospace.report.scoreboard import comparison_table
+from isospace.report.tables import comparison_table
 from isospace.system.tables import write_tables
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     from isospace.corpus.records import read_rows, unreadable
     from isospace.corpus.sources import file_source
     from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
-    from isospace.training.queries import rows_of_queries
+    from isospace.training.examples import rows_of_queries
 
     path = folder / f"file{ending}"
     path.write_bytes(content)
@@ -290,7 +290,7 @@ def _make_judged(folder: Path) -> None:
 
 
 def _read_judged(folder: Path) -> None:
-    from isospace.evaluation.judged_files import load_judged
+    from isospace.evaluation.own_data import load_judged
 
     load_judged(folder)
 

@@ -25,9 +25,9 @@ from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry, own, retrieval, sts
-from isospace.evaluation.classifiers import nested_k_fold
-from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.benchmark import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
+from isospace.evaluation.transfer import nested_k_fold
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.verdict import holm

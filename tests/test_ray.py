@@ -19,11 +19,11 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.comparison import cells
+from isospace.comparison.cells import Ended
 from isospace.comparison.compare import candidate, compare
 from isospace.errors import UserError
 from isospace.search import files as search_files
 from isospace.system import cluster
-from isospace.system.jobs import Ended
 from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.vectors.encode import encode

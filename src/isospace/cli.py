@@ -19,14 +19,20 @@ from rich.console import Console as Terminal
 import isospace
 from isospace.commands import COMMANDS, load_command
 from isospace.commands.console import Console, NewestDisplay, ask_user
-from isospace.commands.help import ALL, WORDS, show_help
-from isospace.commands.options import MARKERS, as_options, checked_words, write_help
+from isospace.commands.options import (
+    ALL,
+    MARKERS,
+    WORDS,
+    as_options,
+    checked_words,
+    show_help,
+    write_help,
+)
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.consent import Consent, consenting, trusting_code
 from isospace.system.imports import lazy_imports, run_lazy_modules, wait_passively
-from isospace.system.launch import is_lost_peer_error, is_main_process
-from isospace.system.signals import end_with_input
+from isospace.system.signals import end_with_input, is_lost_peer_error, is_main_process
 from isospace.system.unicode import in_one_line
 
 _NOT_FOR_OPTIONS = (
@@ -34,7 +40,7 @@ _NOT_FOR_OPTIONS = (
     "isospace.objectives.auxiliaries",
     "isospace.objectives.decoders",
     "isospace.objectives.heads",
-    "isospace.operators.inverse_sqrt",
+    "isospace.operators.whitening",
     "isospace.operators.similarity",
     "isospace.operators.whitening",
 )

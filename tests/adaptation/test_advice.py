@@ -10,8 +10,7 @@ from scipy import stats
 
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
 from isospace.adaptation.outcome import advice
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import mean_scores
+from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.selection import (
     SelectedAmong,
     added_by_selecting,

@@ -11,8 +11,7 @@ from routed import write_static
 from searches import small_search
 from toy import write_toy_model
 
-from isospace.adaptation.base_models import _closed_forms
-from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt import _closed_forms, adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_base_models, read_candidates
 from isospace.cli import main
@@ -76,7 +75,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_pat
     closed_forms = _closed_forms
     with monkeypatch.context() as patch:
         if at == "compared":
-            patch.setattr("isospace.adaptation.base_models._closed_forms", stopped)
+            patch.setattr("isospace.adaptation.adapt._closed_forms", stopped)
         else:
             patch.setattr("isospace.adaptation.adapt._search", stopped)
         with pytest.raises(Interrupted, match="adapt `resume`"):

@@ -19,8 +19,7 @@ from isospace.adaptation.candidates import (
 )
 from isospace.adaptation.scoring import Tried, ValidationScores
 from isospace.operators.fitted_whitening import PairMoments
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import mean_scores
+from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.verdict import GAIN_ERROR_SHARE
 
 

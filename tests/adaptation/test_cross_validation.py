@@ -25,7 +25,7 @@ from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.explore.session import Adapted
 from isospace.export.distill import distill
-from isospace.system.cache import cache_folder
+from isospace.system.files import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.compressing import measure_compression
 from isospace.training.examples import Examples

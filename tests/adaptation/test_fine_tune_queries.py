@@ -10,7 +10,7 @@ import pytest
 import torch
 from toy import sentences
 
-from isospace.adaptation.fine_tune_queries import QueryPairs, train_queries
+from isospace.adaptation.fine_tune import QueryPairs, train_queries
 from isospace.encoders.loading import load_encoder
 from isospace.recipes import find
 from isospace.training.step import Diverged

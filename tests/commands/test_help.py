@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from isospace.cli import _parse, main
-from isospace.commands.help import EVERYDAY
+from isospace.commands.options import EVERYDAY
 
 WITHOUT_TORCH = """
 import contextlib, io, sys

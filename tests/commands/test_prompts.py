@@ -19,7 +19,7 @@ from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry
-from isospace.evaluation.held_out import hard_pairs
+from isospace.evaluation.benchmark import hard_pairs
 from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval

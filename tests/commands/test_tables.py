@@ -10,9 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console as Terminal
 
-from isospace.commands.console import Console
+from isospace.commands.console import Console, draw_table
 from isospace.commands.printing import print_json
-from isospace.commands.tables import draw_table
 
 SETS = ("pairs", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
 ROWS = [

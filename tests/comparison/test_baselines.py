@@ -13,10 +13,9 @@ from report_runs import finish, ranked, write_run
 from sts_files import write_senteval
 from toy import WORDS
 
-from isospace.comparison.baselines import Baseline, BaselineScores, named_models
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.results import read_results
-from isospace.comparison.runs import compare_runs
+from isospace.comparison.runs import Baseline, BaselineScores, compare_runs, named_models
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.statistics.verdict import VerdictKind

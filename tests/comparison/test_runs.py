@@ -14,9 +14,9 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts
-from isospace.statistics.influence import spearman
+from isospace.statistics.gains import spearman
 from isospace.statistics.verdict import VerdictKind
-from isospace.training.selection import LAST
+from isospace.training.results import LAST
 
 COLUMNS = tuple(PAPER_COLUMNS.values())
 PARTS = ("before", "after", "group", "gold", "seen")

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from isospace.corpus.characters import normalise
+from isospace.system.unicode import normalise
 
 UNTOUCHED = """
     x² m³ H₂O ½ ™ № ℃ ㎏ ㎡ … µ ª ① Ⓐ ℝ 𝔽 𝟙 ≠ − – — ‒ ′ ’ ‘ “ ” „ « » · • ☺ ❤️ #️⃣ ☕︎

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from isospace.corpus import dedup
-from isospace.corpus.dedup import (
+from isospace.corpus import groups
+from isospace.corpus.groups import (
     THRESHOLD,
     near_duplicates,
 )
@@ -77,9 +77,9 @@ def test_one_word_may_differ(second, near):
 def test_how_many_are_held_at_once_changes_nothing(monkeypatch):
     texts = random_texts(300)
     whole, held = answers(texts), []
-    keys = dedup._band_keys
-    monkeypatch.setattr(dedup, "_CHARACTERS_AT_ONCE", 1)
-    monkeypatch.setattr(dedup, "_band_keys", lambda part: held.append(len(part)) or keys(part))
+    keys = groups._band_keys
+    monkeypatch.setattr(groups, "_CHARACTERS_AT_ONCE", 1)
+    monkeypatch.setattr(groups, "_band_keys", lambda part: held.append(len(part)) or keys(part))
     assert answers(texts) == whole
     assert held == [1] * len(texts)
 

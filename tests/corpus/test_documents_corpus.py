@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from isospace.config import CorpusConfig
+from isospace.corpus.build import cut_long
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.relations import (
     RELATIONS,
@@ -20,7 +21,6 @@ from isospace.corpus.relations import (
     Structure,
     neighbours,
 )
-from isospace.corpus.staging import cut_long
 from isospace.errors import UserError
 
 NOUNS = "cat dog horse tree stone river house road song book lamp ship wall fire leaf".split()

@@ -13,9 +13,9 @@ import pytest
 import zstandard
 from row_files import write_rows
 
-from isospace.corpus import records, streams
+from isospace.corpus import records
 from isospace.corpus.records import Column, unreadable
-from isospace.corpus.sources import find_sources
+from isospace.corpus.sources import find_sources, read_bytes
 from isospace.errors import UserError
 
 TEXTS = ["One plain sentence.", "Commas, and more.", "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
@@ -181,7 +181,7 @@ def test_documents_of_a_folder(tmp_path):
     sources = find_sources([str(tmp_path)], tmp_path, "utf-8", documents=True)
     found = [(each.path.name, each.format) for each in sources]
     assert found == [("a.md", "markdown"), ("b.txt", "txt"), ("ls.1.gz", "man")]
-    assert streams.read_bytes(sources[2]) == b".TH LS 1\n"
+    assert read_bytes(sources[2]) == b".TH LS 1\n"
 
 
 def test_a_header_without_commas_says_what_parts_the_fields(tmp_path):

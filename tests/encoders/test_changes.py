@@ -15,7 +15,7 @@ from transformers import (
     RobertaModel,
 )
 
-from isospace.encoders.batch import EmbeddingChanges, changed_embeddings, embedding_refusal
+from isospace.encoders.tokenisation import EmbeddingChanges, changed_embeddings, embedding_refusal
 
 SIZES = {
     "vocab_size": 50,

@@ -7,13 +7,13 @@ from torch import nn
 from toy import sentences
 
 from isospace.encoders import fast
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.modules import pooling_modules
 from isospace.encoders.parity import cosines
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
+from isospace.encoders.tokenisation import Batch
 from isospace.views import View
 
 TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from isospace.encoders.merging import merge
+from isospace.adaptation.candidate_encoders import merge
 
 
 def state(seed: int) -> dict[str, torch.Tensor]:

@@ -10,8 +10,8 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
 from isospace.encoders.prompts import SIDES, Prompts
 from isospace.encoders.saving import save_model
-from isospace.evaluation.vector_cache import cached
-from isospace.training.sources import Sources
+from isospace.evaluation.pairs import cached
+from isospace.training.plan import Sources
 from isospace.views import View
 
 TEXTS = sentences(6)

@@ -14,7 +14,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.evaluation.vector_cache import cached
+from isospace.evaluation.pairs import cached
 from isospace.export.ship import export
 from isospace.system.progress import Silent
 from isospace.training.train import train

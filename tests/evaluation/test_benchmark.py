@@ -14,8 +14,7 @@ from toy import sentences
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.held_out import validation_text
+from isospace.evaluation.benchmark import Benchmark, validation_text
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.statistics.gains import gain

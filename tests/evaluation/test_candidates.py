@@ -15,8 +15,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus import relations
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.held_out import hard_pairs, validation_text
+from isospace.evaluation.benchmark import Benchmark, hard_pairs, validation_text
 from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 
@@ -158,7 +157,7 @@ def test_distractors_without_documents_are_refused(tmp_path):
 
 
 def test_validation_pairs_are_looked_for_among_training_passages_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.evaluation.held_out.DISTRACTORS", 300)
+    monkeypatch.setattr("isospace.evaluation.benchmark.DISTRACTORS", 300)
     rows = documents(1500)
     corpus = load(tmp_path, rows, held_out=440, test_relation="title-passage")
     held_out = validation_text(corpus)

@@ -8,8 +8,8 @@ import torch
 from golden_files import files
 from sklearn.model_selection import StratifiedKFold
 
-from isospace.evaluation import classifiers
-from isospace.evaluation.classifiers import (
+from isospace.evaluation import transfer
+from isospace.evaluation.transfer import (
     BATCH,
     EPOCHS_PER_LOOK,
     FOLDS as COUNT,
@@ -158,7 +158,7 @@ def signs(count):
 def test_nested_folds_never_choose_or_test_by_rows_trained_on(monkeypatch):
     x, y = signs(203)
     recorder = Recorder((-1.0, 1.0, 2.0, -1.0))
-    monkeypatch.setattr(classifiers, "train_stacked", recorder)
+    monkeypatch.setattr(transfer, "train_stacked", recorder)
     outcome = nested_k_fold(x, y)
     (inner, grid), (outer, chosen) = recorder.calls
     assert (len(inner), len(outer)) == (100, 10)
@@ -180,5 +180,5 @@ def test_accuracies_are_rounded_before_they_are_averaged(monkeypatch):
     x, y = signs(70)
     tests = [test for _, test in StratifiedKFold(10, shuffle=True, random_state=1111).split(x, y)]
     x[[test[0] for test in tests[:4]]] *= -1  # one wrong in each of four folds of seven
-    monkeypatch.setattr(classifiers, "train_stacked", Recorder((1.0, 1.0, 1.0, 1.0)))
+    monkeypatch.setattr(transfer, "train_stacked", Recorder((1.0, 1.0, 1.0, 1.0)))
     assert nested_k_fold(x, y).test == 94.28  # (6 * 100 + 4 * 85.71) / 10; else 94.29

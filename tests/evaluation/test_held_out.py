@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isospace.evaluation.held_out import NOISY_SENTENCES, PAIRS, SENTENCES, HeldOut
+from isospace.evaluation.benchmark import NOISY_SENTENCES, PAIRS, SENTENCES, HeldOut
 from isospace.evaluation.pairs import TextPairs
 
 LARGE = [f"held-out sentence number {i}" for i in range(4000)]

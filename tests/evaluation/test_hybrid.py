@@ -19,8 +19,7 @@ from isospace.evaluation.hybrid import (
     select_weight,
 )
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
-from isospace.evaluation.ranking import MEASURES, JudgedQueries
-from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.evaluation.retrieval import MEASURES, JudgedQueries, evaluate_retrieval
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from isospace.errors import UserError
-from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.own import evaluate_own
-from isospace.evaluation.own_data import load_own
+from isospace.evaluation.own_data import load_judged, load_own
 
 DOCUMENTS = [
     {"_id": "d1", "title": "Cats", "text": "They purr."},

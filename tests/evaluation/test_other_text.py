@@ -26,7 +26,7 @@ from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import load_sts_data
 from isospace.statistics.gains import gain
-from isospace.system.cache import cache_folder
+from isospace.system.files import cache_folder
 
 LINES = SimpleNamespace(related=None, pairs=Pairs())
 """A corpus without docstrings, as far as it is asked."""

@@ -8,7 +8,7 @@ import ir_measures
 import numpy as np
 import pytest
 
-from isospace.evaluation.ranking import MEASURES, measure_ranking
+from isospace.evaluation.retrieval import MEASURES, measure_ranking
 from isospace.operators.nearest import product_blocks, unit_rows
 
 THEIRS = {

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from report_runs import results_of
 
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.scores import GAIN, recommendation, table_rows
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import mean_scores
+from isospace.evaluation.benchmark import GAIN, Benchmark, recommendation, table_rows
+from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.selection import SelectedAmong, gain_of_selected
 
 RNG = np.random.default_rng(0)

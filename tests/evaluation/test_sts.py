@@ -15,7 +15,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts, load_sts
-from isospace.statistics.influence import cosine, pearson, spearman
+from isospace.statistics.gains import cosine, pearson, spearman
 
 TIED = ("SMTeuroparl", "surprise.SMTnews")  # have many pairs of equal sentences
 

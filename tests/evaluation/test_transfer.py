@@ -11,7 +11,7 @@ from golden_files import GOLDEN
 from sts_files import DATA, write
 
 from isospace.errors import UserError
-from isospace.evaluation import classifiers
+from isospace.evaluation import transfer
 from isospace.evaluation.senteval import TRANSFER_NAMES
 from isospace.evaluation.transfer import evaluate_transfer, load_transfer
 
@@ -102,7 +102,7 @@ def test_accuracy_f1_and_features_of_pairs_by_hand(folder, monkeypatch):
         weights[..., 1, -1] = 1.0
         return weights
 
-    monkeypatch.setattr(classifiers, "train_stacked", always_one)
+    monkeypatch.setattr(transfer, "train_stacked", always_one)
     tasks = {"MRPC": load_transfer(folder)["MRPC"]}
     result = evaluate_transfer(class_encoder, tasks)
     (score,) = result.scores

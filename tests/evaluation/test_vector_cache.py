@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.vector_cache import cached
+from isospace.evaluation.pairs import cached
 
 TEXTS = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
 

@@ -21,7 +21,7 @@ from isospace.errors import Interrupted, UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export import distill as distill_module
-from isospace.export.distill import distill
+from isospace.export.distill import distill, read_results
 from isospace.export.static_words import (
     Bags,
     TrainingPairs,
@@ -29,7 +29,6 @@ from isospace.export.static_words import (
     pieces_of,
     train_table,
 )
-from isospace.export.twin_results import read_results
 from isospace.recipes import find
 from isospace.training.prepare import load_data
 

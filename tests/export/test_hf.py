@@ -12,7 +12,7 @@ from transformers import BertConfig, BertModel
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
-from isospace.export.hf import save_hf
+from isospace.export.ship import save_hf
 
 
 @pytest.mark.parametrize("kind", [*POOLINGS, "T5 without its decoder"])

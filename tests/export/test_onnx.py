@@ -19,7 +19,7 @@ from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
-from isospace.export.onnx import encode_with_graph, save_onnx
+from isospace.export.ship import encode_with_graph, save_onnx
 from isospace.training.card import Usage
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
@@ -86,8 +86,8 @@ def test_every_pooling(toy_model, tmp_path, pooling):
 
 
 def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.export.onnx.require_extra", lambda *_: None)
-    monkeypatch.setattr("isospace.export.onnx._write_graph", lambda encoder, path: None)
+    monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
+    monkeypatch.setattr("isospace.export.ship._write_graph", lambda encoder, path: None)
     asked: list[str] = []
 
     def record(folder, texts):
@@ -95,7 +95,7 @@ def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkey
         side = {"query: ": "query", "text: ": "document"}.get(asked[-1])
         return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)
 
-    monkeypatch.setattr("isospace.export.onnx.encode_with_graph", record)
+    monkeypatch.setattr("isospace.export.ship.encode_with_graph", record)
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.prompts = Prompts("", "query: ", "text: ")
     save_onnx(encoder, tmp_path / "model", card)
@@ -115,8 +115,8 @@ def test_a_model_that_is_no_graph_is_refused(toy_model, tmp_path, monkeypatch):
     def fail(encoder, path):
         raise torch.onnx.OnnxExporterError("\x1b[96mThis is step 2/3\x1b[0m\nand a long report")
 
-    monkeypatch.setattr("isospace.export.onnx.require_extra", lambda *_: None)
-    monkeypatch.setattr("isospace.export.onnx._write_graph", fail)
+    monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
+    monkeypatch.setattr("isospace.export.ship._write_graph", fail)
     with pytest.raises(UserError, match=r"\(BertModel\) as a graph.*`to` st") as caught:
         save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
     assert str(caught.value).isprintable()

@@ -13,9 +13,9 @@ from golden_files import DTYPES, File, files, leaf, precisions, read, scalar, ve
 from torch import Tensor
 from toy import write_toy_model
 
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.tokenisation import Batch
 from isospace.objectives import TSDAE
 from isospace.objectives.decoders import Decoder
 from isospace.views import TokenIds, View, Views

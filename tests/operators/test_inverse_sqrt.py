@@ -8,7 +8,7 @@ import torch
 from objective_views import random
 from torch import Tensor
 
-from isospace.operators.inverse_sqrt import eigensystem, pca, zca_pairs
+from isospace.operators.whitening import eigensystem, pca, zca_pairs
 
 
 class OnMPS(Tensor):

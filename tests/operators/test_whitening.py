@@ -13,15 +13,16 @@ from objective_views import random
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from isospace.operators.inverse_sqrt import pca, zca
 from isospace.operators.whitening import (
     INVERSE_ROOTS,
     centre,
     join_groups,
+    pca,
     permute_columns,
     regularise,
     split_groups,
     whiten,
+    zca,
 )
 
 METHODS = sorted(INVERSE_ROOTS)

@@ -20,14 +20,13 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.questions.answers import Archive
-from isospace.questions.ask import AskResults, ask
+from isospace.questions.ask import AskResults, ask, spread
 from isospace.questions.ask_config import AskConfig
-from isospace.questions.passages import spread
 from isospace.system import typed_json
-from isospace.system.cache import cache_folder
 from isospace.system.endpoints import Answer
+from isospace.system.files import cache_folder
 from isospace.system.progress import Silent
-from isospace.training.queries import rows_of_queries
+from isospace.training.examples import rows_of_queries
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
-from isospace.system.cache import cache_folder
+from isospace.system.files import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 

@@ -14,16 +14,14 @@ from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.run_set import collect
-from isospace.report.scoreboard import (
+from isospace.report.tables import (
     all_tables,
     bm25_table,
     comparison_table,
     differences_table,
     gains_table,
-    other_text_gains_table,
-)
-from isospace.report.tables import (
     is_published,
+    other_text_gains_table,
     other_text_table,
     papers_table,
     retrieval_table,

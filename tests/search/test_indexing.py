@@ -13,9 +13,8 @@ from search_index import TEXTS, index_files, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, files, index as module
-from isospace.search.about import About
-from isospace.search.columns import TypeGuess, fit
-from isospace.search.database import Database
+from isospace.search.database import Database, TypeGuess, fit
+from isospace.search.index import About
 from isospace.system.progress import Silent
 
 ROWS = [

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertModel
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.search import SearchIndex
-from isospace.search.about import About
+from isospace.search.index import About
 
 
 def refusal(capsys, *words) -> str:

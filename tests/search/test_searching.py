@@ -14,7 +14,7 @@ from toy import sentences
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
 from isospace.search import Changes, SearchIndex, index as module
-from isospace.search.about import About
+from isospace.search.index import About
 
 WEIRD = ["it's", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "%_", "😀"]
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isospace.statistics.gains import gain, standard_error
-from isospace.statistics.influence import mean_scores
+from isospace.statistics.gains import gain, mean_scores, standard_error
 
 
 def over_nothing(differences, groups=None, confidence=0.95):

@@ -5,13 +5,14 @@ import pytest
 import scipy.stats
 from ranks import rank_targets
 
-from isospace.statistics.gains import gain, standard_error
-from isospace.statistics.influence import (
+from isospace.statistics.gains import (
     average,
+    gain,
     group_sums,
     mean_scores,
     spearman,
     spearman_scores,
+    standard_error,
     sum_of_products,
 )
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import mean_scores
+from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.verdict import VerdictKind, kind_of
 
 SAMPLES = 400

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from isospace.statistics.gains import gain
-from isospace.statistics.influence import mean_scores
+from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isospace.statistics.gains import Gain
-from isospace.statistics.influence import mean_scores
+from isospace.statistics.gains import Gain, mean_scores
 from isospace.statistics.verdict import (
     FEWEST_GROUPS,
     VerdictKind,

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from warm import WarmProcess, isospace_main
 
+from isospace.comparison.cells import Ended, Job
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import SimCSE
-from isospace.system.jobs import Ended, Job
 
 
 class WarmJob:
-    """A command as `isospace.system.jobs` runs it, in a warm process; no pipe ends it."""
+    """A command as `isospace.comparison.cells` runs it, in a warm process; no pipe ends it."""
 
     def __init__(self, job: Job, variables: dict[str, str], _lifeline: int) -> None:
         self._log = job.log
@@ -41,7 +41,7 @@ class WarmJob:
 @pytest.fixture
 def warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells side by side start quickly."""
-    monkeypatch.setattr("isospace.system.jobs._Process", WarmJob)
+    monkeypatch.setattr("isospace.comparison.cells._Process", WarmJob)
 
 
 @pytest.fixture(scope="session")

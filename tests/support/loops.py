@@ -16,9 +16,9 @@ from toy import sentences
 
 from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.tokenisation import Batch
 from isospace.objectives import (
     OBJECTIVES,
     ESimCSE,

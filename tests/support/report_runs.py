@@ -19,23 +19,29 @@ from isospace.comparison.results import (
     SeedScores,
 )
 from isospace.config import TrainConfig
-from isospace.evaluation.other_text import OtherTextScores
-from isospace.evaluation.retrieval import DISPLACEMENT
-from isospace.evaluation.scores import (
+from isospace.evaluation.benchmark import (
     BenchmarkScores,
     BM25Scores,
     PairScores,
     STSScores,
 )
+from isospace.evaluation.other_text import OtherTextScores
+from isospace.evaluation.retrieval import DISPLACEMENT
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, Verdict, VerdictKind
 from isospace.system import typed_json
-from isospace.training.results import CorpusFacts, Origin, RunResults, TrainingFacts, write_results
+from isospace.training.results import (
+    Choice,
+    CorpusFacts,
+    Origin,
+    RunResults,
+    TrainingFacts,
+    write_results,
+)
 from isospace.training.run import Run
-from isospace.training.selection import Choice
 
 STS = dict(
     zip(

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from isospace.errors import UserError
-from isospace.system.cache import built_once
+from isospace.system.files import built_once
 
 
 def test_a_killed_build_is_not_used(tmp_path):
     script = (
-        "import os, sys; from pathlib import Path; from isospace.system.cache import built_once\n"
+        "import os, sys; from pathlib import Path; from isospace.system.files import built_once\n"
         "def build(folder):\n"
         "    (folder / 'part').write_text('half'); os._exit(1)\n"
         "built_once(Path(sys.argv[1], 'result'), build, str)"

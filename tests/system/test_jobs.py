@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from isospace.system.jobs import Ended, Job, run_jobs
+from isospace.comparison.cells import Ended, Job, run_jobs
 
 POLITE = """
 import signal, sys, time
@@ -110,7 +110,7 @@ def test_one_signal_stops_all_politely(tmp_path):
 def test_a_killed_parent_takes_its_jobs_with_it(tmp_path):
     """They see their standard input end."""
     script = (
-        "import sys\nfrom pathlib import Path\nfrom isospace.system.jobs import Job, run_jobs\n"
+        "import sys\nfrom pathlib import Path\nfrom isospace.comparison.cells import Job, run_jobs\n"
         f"jobs = {{name: Job([sys.executable, '-c', {POLITE!r}], Path(name + '.log')) "
         "for name in 'ab'}\n"
         "run_jobs(list(jobs), 2, jobs.__getitem__, lambda *_: None)\n"

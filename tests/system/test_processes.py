@@ -10,8 +10,8 @@ import pytest
 import torch.distributed as dist
 from accelerate.state import PartialState
 
-from isospace.system import launch, processes
-from isospace.system.processes import join_processes
+from isospace.system import devices, signals
+from isospace.system.devices import join_processes
 
 IMPORTS = """
 import accelerate, altair, atexit, logging, os, peft, pydantic, scipy, sentence_transformers, signal
@@ -84,22 +84,22 @@ def test_a_group_that_was_made_here_is_left_at_the_end_and_no_other(alone, monke
     made = PartialState.__init__
 
     def joined(self, *args, **kwargs):
-        """Make the group that Accelerate makes for launched processes."""
+        """Make the group that Accelerate makes for launched devices."""
         if not dist.is_initialized():
             begin_group()
         made(self, *args, **kwargs)
 
     monkeypatch.setattr(PartialState, "__init__", joined)
     join_processes()
-    assert alone == [processes._leave]
-    processes._leave()
+    assert alone == [devices._leave]
+    devices._leave()
     assert not dist.is_initialized()
-    processes._leave()  # where the host has left it meanwhile
+    devices._leave()  # where the host has left it meanwhile
 
 
 def test_what_other_processes_leave_is_told_from_errors(monkeypatch):
     gone = RuntimeError("[third_party/gloo/pair.cc:553] Connection closed by peer")
-    assert not launch.is_lost_peer_error(gone)
+    assert not signals.is_lost_peer_error(gone)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert launch.is_lost_peer_error(gone)
-    assert not launch.is_lost_peer_error(RuntimeError("shapes do not match"))
+    assert signals.is_lost_peer_error(gone)
+    assert not signals.is_lost_peer_error(RuntimeError("shapes do not match"))

@@ -11,7 +11,7 @@ from isospace.config import TrainConfig
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.training import checkpoint
-from isospace.training.evaluations import run_evaluation
+from isospace.training.fit import run_evaluation
 
 
 def draw():

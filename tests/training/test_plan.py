@@ -25,7 +25,7 @@ from isospace.objectives import (
 )
 from isospace.objectives.base import Objective
 from isospace.training.plan import PassPlan
-from isospace.training.requirements import require_of_objective
+from isospace.training.prepare import require_of_objective
 from isospace.views import View
 
 FIRST, SECOND = View(text=0), View(text=1)

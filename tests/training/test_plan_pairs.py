@@ -27,7 +27,7 @@ from isospace.objectives import (
     RankStudy,
 )
 from isospace.objectives.base import Objective
-from isospace.training import sources
+from isospace.training import plan
 from isospace.training.loop import Loop
 from isospace.training.step import encode, loss_terms
 
@@ -90,8 +90,8 @@ ALIKE = [
 @pytest.mark.parametrize("objective", ALIKE, ids=objective_name)
 def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch, objective):
     """Without dropout, and where edits draw alike for all views: the plan adds nothing of its own."""
-    draw = sources._source
-    monkeypatch.setattr(sources, "_source", lambda view, place: draw(view, 1))
+    draw = plan._source
+    monkeypatch.setattr(plan, "_source", lambda view, place: draw(view, 1))
     if getattr(objective, "group_whitening", False):  # of groups that no draw makes
         monkeypatch.setattr(
             "isospace.objectives.heads.torch.randperm", lambda n, **_: torch.arange(n)

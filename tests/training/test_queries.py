@@ -13,9 +13,8 @@ from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.objectives import RankCSE
 from isospace.system.progress import Silent
-from isospace.training.examples import Examples
+from isospace.training.examples import Examples, read_queries
 from isospace.training.prepare import make_accelerator, prepare
-from isospace.training.queries import read_queries
 
 
 @pytest.mark.parametrize(

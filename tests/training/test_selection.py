@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from isospace.training.selection import select_checkpoint
+from isospace.training.results import select_checkpoint
 
 
 def evaluation(step, mrr, rank=100.0, overlap=0.8, labels=0.0):

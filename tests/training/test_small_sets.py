@@ -34,7 +34,7 @@ def examples(config, tmp_path) -> TrainConfig:
 def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples, monkeypatch):
     """Of four evaluations one has collapsed, and is no candidate."""
     monkeypatch.setattr(
-        "isospace.training.selection.is_collapsed", lambda evaluation, _: evaluation["step"] == 5
+        "isospace.training.results.is_collapsed", lambda evaluation, _: evaluation["step"] == 5
     )
     results = train(examples).results
     gain = results.verdict.gain

@@ -16,8 +16,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.evaluation import benchmark as benchmark_module
 from isospace.evaluation.pairs import TextPairs
 from isospace.objectives import SimCSE
-from isospace.search.about import About
-from isospace.search.index import SearchIndex
+from isospace.search.index import About, SearchIndex
 from isospace.training.batches import Order
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data

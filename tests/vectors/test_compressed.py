@@ -14,7 +14,7 @@ from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, Form
-from isospace.vectors.compression_file import read_compression
+from isospace.vectors.vector_files import read_compression
 
 QUERIES = ["the big cat", "old city river"]
 

@@ -18,8 +18,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
 from isospace.vectors import encode as module
 from isospace.vectors.encode_config import Reading
-from isospace.vectors.shards import held
-from isospace.vectors.vector_files import FileLayout
+from isospace.vectors.vector_files import FileLayout, held
 
 
 @pytest.fixture

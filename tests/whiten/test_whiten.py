@@ -26,9 +26,8 @@ from isospace.operators.nearest import unit_rows
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
-from isospace.whiten.fold import through
-from isospace.whiten.results import FILE, WhiteningResults, name_of
-from isospace.whiten.whiten import try_powers, whiten_model
+from isospace.whiten.fitting import through
+from isospace.whiten.whiten import FILE, WhiteningResults, name_of, try_powers, whiten_model
 from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
 TEXTS = sentences(60, seed=3)

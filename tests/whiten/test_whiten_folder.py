@@ -16,7 +16,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.flow import fit_flow
-from isospace.whiten.fold import drop_normalize, fold
+from isospace.whiten.fitting import drop_normalize, fold
 
 TEXTS = sentences(60, seed=3)
 

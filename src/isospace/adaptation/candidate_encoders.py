@@ -1,4 +1,12 @@
-"""The encoder of any candidate: its weights, and the linear map behind them."""
+"""The encoder of any candidate: its weights, and the linear map behind them.
+
+Merging: weights between a base model and a model that was fine-tuned from it.
+
+Models fine-tuned from one base model lie in one loss basin, so a mean of weights works too. WiSE-FT
+interpolates between base model and fine-tuned model, which forgets less (Wortsman et al. 2022,
+https://arxiv.org/abs/2109.01903). LM-Cocktail does the same for embedding models (Xiao et al. 2024,
+https://aclanthology.org/2024.findings-acl.145).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -24,28 +33,55 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.merging import merge
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE, require_parity
 from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, remembering
-from isospace.evaluation.vector_cache import cached
+from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, cached, remembering
 from isospace.operators.fitted_whitening import Moments, PairMoments, WhiteningMap
-from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
+from isospace.system.files import cache_folder
 from isospace.training import checkpoint
 from isospace.training.examples import related_texts
 from isospace.training.prepare import base_encoder, require_trainable
-from isospace.whiten.fitting import FITTED_ON, fit_rows
-from isospace.whiten.fold import (
+from isospace.whiten.fitting import (
+    FITTED_ON,
     drop_normalize,
+    fit_rows,
     fold,
     fold_queries,
     through,
     through_queries,
     two_encoders,
 )
+
+State: TypeAlias = Mapping[str, Tensor]
+"""Name -> parameter or buffer, as `state_dict` returns them."""
+
+
+def merge(base: State, trained: State, share: float) -> dict[str, Tensor]:
+    """Return (1 - share) base + share trained, computed in float64.
+
+    Args:
+        base: weights of the base model.
+        trained: weights of a model that was fine-tuned from it.
+        share: 0 gives the base model bit for bit, 1 the trained model.
+
+    Returns:
+        Weights in the types of the base model, on the CPU. Integers, such as position ids, are the
+        base model's.
+    """
+    return {name: _between(own, trained[name], share) for name, own in base.items()}
+
+
+def _between(base: Tensor, trained: Tensor, share: float) -> Tensor:
+    base = base.detach().cpu().clone()
+    if share == 0 or not base.is_floating_point():
+        return base
+    other = trained.detach().cpu().double()
+    # At share 0 and 1, interpolation would give the same numbers, but not the sign of a zero.
+    return (other if share == 1 else torch.lerp(base.double(), other, share)).to(base.dtype)
+
 
 Weights = Mapping[str, Tensor]
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from isospace.evaluation.benchmark import BASE
 from isospace.evaluation.other_text import CARRIED
-from isospace.evaluation.scores import BASE
 from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening, WhiteningMap
 from isospace.statistics.gains import Gain
 

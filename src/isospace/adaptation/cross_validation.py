@@ -36,8 +36,8 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.corpus.relations import Related, Rows
-from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
-from isospace.evaluation.held_out import HeldOut
+from isospace.errors import number_of
+from isospace.evaluation.benchmark import CROSS_VALIDATED, Benchmark, BenchmarkResult, HeldOut
 from isospace.evaluation.hybrid import BaselineRanks, rank_pairs
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import (
@@ -46,11 +46,8 @@ from isospace.evaluation.retrieval import (
     first_texts,
     mrr_scores,
 )
-from isospace.evaluation.scores import CROSS_VALIDATED
 from isospace.evaluation.sts import evaluate_sts
-from isospace.statistics.counts import number_of
-from isospace.statistics.gains import FEWEST_GROUPS
-from isospace.statistics.influence import Scores
+from isospace.statistics.gains import FEWEST_GROUPS, Scores
 from isospace.statistics.selection import best_by_others
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
@@ -59,7 +56,7 @@ from isospace.training.fit import Fit
 from isospace.training.prepare import Data, base_encoder
 from isospace.training.run import Run, begun
 from isospace.training.step import Diverged
-from isospace.whiten.fold import drop_normalize
+from isospace.whiten.fitting import drop_normalize
 
 FOLDS = 5
 PAIRS, PAIRS_EACH = 600, 8

@@ -14,10 +14,9 @@ from isospace.adaptation.candidates import BASE_MODEL, Candidate
 from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.results import ChangedQuery, SearchResults, write_results
 from isospace.adaptation.scoring import Search, Tried, score_test
+from isospace.evaluation.benchmark import ADAPTED, SAME_PAIRS
 from isospace.evaluation.retrieval import first_texts
-from isospace.evaluation.scores import ADAPTED, SAME_PAIRS
-from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS
-from isospace.statistics.influence import FloatArray, Scores
+from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, FloatArray, Scores
 from isospace.statistics.selection import SelectedAmong
 from isospace.statistics.verdict import (
     POWER,
@@ -30,9 +29,8 @@ from isospace.statistics.verdict import (
 )
 from isospace.training.card import has_query_map, write_query_map
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
-from isospace.training.results import RunResults
+from isospace.training.results import Choice, RunResults
 from isospace.training.run import FinishedRun
-from isospace.training.selection import Choice
 
 FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""

@@ -18,11 +18,10 @@ from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.results import BaseModels, CandidateScores, SearchResults
 from isospace.adaptation.task import Task
 from isospace.adaptation.time_plan import Passes
+from isospace.evaluation.benchmark import HYBRID_BASE
 from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.scores import HYBRID_BASE
-from isospace.statistics.gains import Gain, gain
-from isospace.statistics.influence import Scores
+from isospace.statistics.gains import Gain, Scores, gain
 from isospace.statistics.selection import best_position
 from isospace.statistics.verdict import GAIN_ERROR_SHARE, error_share
 from isospace.system.progress import Progress

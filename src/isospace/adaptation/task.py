@@ -15,18 +15,16 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.overview import coverage, sample
 from isospace.encoders.places import resolve
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.held_out import HeldOut, hard_pairs
+from isospace.evaluation.benchmark import HeldOut, hard_pairs
 from isospace.evaluation.pairs import TextPairs
 from isospace.objectives import RankCSE, SimCSE
-from isospace.system.launch import launched
 from isospace.system.progress import Progress
+from isospace.system.signals import launched
 from isospace.training.batches import Order
-from isospace.training.examples import Examples
+from isospace.training.examples import Examples, rows_of_queries
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import FEWEST_UPDATES
-from isospace.training.prepare import Data, load_data, say_corpus
-from isospace.training.queries import rows_of_queries
-from isospace.training.requirements import require_settings
+from isospace.training.prepare import Data, load_data, require_settings, say_corpus
 
 MOST_EPOCHS = 4.0
 """Largest number of epochs of a training, whatever the budget."""

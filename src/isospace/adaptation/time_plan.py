@@ -24,9 +24,9 @@ from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
-from isospace.evaluation.held_out import NOISY_SENTENCES, HeldOut
+from isospace.errors import number_of
+from isospace.evaluation.benchmark import NOISY_SENTENCES, HeldOut
 from isospace.evaluation.pairs import Asked, TextPairs
-from isospace.statistics.counts import number_of
 from isospace.training.loop import evaluation_steps
 from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
 

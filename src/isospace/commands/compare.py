@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.help import WORDS
-from isospace.commands.options import MARKERS, LoadsModels, as_options
+from isospace.commands.options import MARKERS, WORDS, LoadsModels, as_options
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.commands.train import DEFAULT_RECIPE
 from isospace.config import TrainConfig
@@ -76,8 +75,8 @@ class Compare(LoadsModels):
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         with Console(self.json, many_runs=True) as console:
             console.reading(self.config.text.corpus)
-            from isospace.comparison.baselines import named_models
             from isospace.comparison.compare import candidate, compare
+            from isospace.comparison.runs import named_models
 
             results = compare(
                 self.recipe_settings or {name: candidate(name, self.config) for name in named},
@@ -93,7 +92,7 @@ class Compare(LoadsModels):
             return
         from isospace.evaluation.other_text import other_text_words
         from isospace.report.run_set import collect
-        from isospace.report.scoreboard import comparison_tables
+        from isospace.report.tables import comparison_tables
         from isospace.report.write import write_report
         from isospace.training.run import REPORT
 

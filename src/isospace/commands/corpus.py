@@ -38,7 +38,7 @@ class Corpus(LoadsModels):
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve
         from isospace.recipes import find
-        from isospace.system.cache import cache_folder
+        from isospace.system.files import cache_folder
         from isospace.training.prepare import require_enough
 
         text = replace(self.config, corpus=(*self.corpus, *self.config.corpus))

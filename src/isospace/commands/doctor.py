@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from isospace.commands.options import PrintsJson, as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
-from isospace.system.cache import cache_folder, make_in_cache
+from isospace.system.files import cache_folder, make_in_cache
 
 
 @dataclass(frozen=True)

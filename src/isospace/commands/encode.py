@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
-from isospace.statistics.counts import number_of
+from isospace.errors import number_of
 from isospace.vectors.encode_config import EncodeConfig
 
 

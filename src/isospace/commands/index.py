@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
-from isospace.errors import UserError
-from isospace.statistics.counts import number_of
+from isospace.errors import UserError, number_of
 from isospace.vectors.encode_config import IndexConfig
 
 

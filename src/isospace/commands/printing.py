@@ -12,9 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console as Terminal
 from rich.text import Text
 
-from isospace.commands.console import Console
+from isospace.commands.console import Console, draw_table
 from isospace.commands.options import as_options
-from isospace.commands.tables import draw_table
 from isospace.system.settings import to_dict
 from isospace.system.tables import Rows, columns_of, markdown_table
 from isospace.system.typed_json import to_json

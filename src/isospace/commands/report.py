@@ -29,8 +29,7 @@ class Report(PrintsJson):
     def run(self) -> None:
         """Write the page and the tables, and print the table of runs."""
         from isospace.report.run_set import collect
-        from isospace.report.scoreboard import all_tables
-        from isospace.report.tables import runs_table
+        from isospace.report.tables import all_tables, runs_table
         from isospace.report.write import write_report
         from isospace.system.tables import write_tables
 

@@ -57,7 +57,7 @@ class Train(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Train, or resume a run."""
-        from isospace.system.launch import is_main_process
+        from isospace.system.signals import is_main_process
 
         config: TrainConfig | None = replace(self.config, objective=self.objective)
         if self.resume:

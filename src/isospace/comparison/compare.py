@@ -16,22 +16,20 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from isospace.comparison.baselines import Baseline
 from isospace.comparison.cells import Cell, SaidOnce, require_runnable, run_cells
 from isospace.comparison.results import ComparisonResults
-from isospace.comparison.runs import compare_runs
+from isospace.comparison.runs import Baseline, compare_runs
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.scores import BASE
+from isospace.evaluation.benchmark import BASE, Benchmark
 from isospace.evaluation.sts import UnseenItems, sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
 from isospace.system import typed_json
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
-from isospace.system.launch import is_main_process
 from isospace.system.progress import Logged, Progress
+from isospace.system.signals import is_main_process
 from isospace.training.finish import ModelScores
 from isospace.training.lifecycle import stoppable, working_in
 from isospace.training.prepare import Data, base_encoder, require_usable

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from isospace.evaluation.benchmark import ADAPTED, BASE, HYBRID_ADAPTED, HYBRID_BASE, recommendation
 from isospace.evaluation.other_text import other_text_sentence
-from isospace.evaluation.scores import ADAPTED, BASE, HYBRID_ADAPTED, HYBRID_BASE, recommendation
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, VerdictKind
 from isospace.system import typed_json

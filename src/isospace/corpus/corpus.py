@@ -26,12 +26,16 @@ from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import Related
-from isospace.corpus.sources import DOCSTRINGS, find_sources, listed, require_columns
-from isospace.corpus.streams import Source
-from isospace.errors import UserError
-from isospace.statistics.counts import number_of
-from isospace.system.cache import built_once, code_hashes, make_in_cache, remove_stale
-from isospace.system.files import hash_of, readable_hash
+from isospace.corpus.sources import DOCSTRINGS, Source, find_sources, listed, require_columns
+from isospace.errors import UserError, number_of
+from isospace.system.files import (
+    built_once,
+    code_hashes,
+    hash_of,
+    make_in_cache,
+    readable_hash,
+    remove_stale,
+)
 
 logger = logging.getLogger(__name__)
 

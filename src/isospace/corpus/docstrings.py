@@ -24,10 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isospace.corpus.dedup import near_duplicates
-from isospace.corpus.documents import Document, Section
-from isospace.corpus.formats.draft import LICENCES, paragraph_boilerplate
-from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, split_groups
+from isospace.corpus.documents import LICENCES, Document, Section, paragraph_boilerplate
+from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, near_duplicates, split_groups
 from isospace.corpus.prose import docstring_sentences, prose_sentences
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.corpus.sources import DOCSTRINGS

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.dedup import Texts, first_equal, near_clusters, near_duplicates
-from isospace.corpus.groups import whole_groups
+from isospace.corpus.groups import Texts, first_equal, near_clusters, near_duplicates, whole_groups
 from isospace.errors import UserError
 from isospace.system.unicode import without_surrogates
 

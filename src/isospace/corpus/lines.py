@@ -19,9 +19,8 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.characters import normalise
-from isospace.system.cache import built_once
-from isospace.system.files import hash_of
+from isospace.system.files import built_once, hash_of
+from isospace.system.unicode import normalise
 
 _BATCH = 4096  # texts to tokenise at a time
 T = TypeVar("T")

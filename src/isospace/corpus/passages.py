@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import ceil
 
-from isospace.corpus.dedup import UNSPACED
 from isospace.corpus.documents import Document
+from isospace.corpus.groups import UNSPACED
 from isospace.corpus.lines import clean, folded
 
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")

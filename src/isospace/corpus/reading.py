@@ -10,14 +10,13 @@ from itertools import groupby, islice
 from pathlib import Path
 
 from isospace.config import CorpusConfig, Layout
-from isospace.corpus import records, streams
+from isospace.corpus import records, sources
 from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS, read_document
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import GENERATED_BY, Column, Record
-from isospace.corpus.sources import STANDARD_INPUT, find_sources
-from isospace.corpus.streams import Source
+from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
 from isospace.errors import UserError
 
 FOLDER = "folder"
@@ -43,7 +42,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
     """
     if source.format == "txt" and layout is None:
         try:
-            layout = txt_layout(line for _, line in islice(streams.lines_of(source), _LOOKED_AT))
+            layout = txt_layout(line for _, line in islice(sources.lines_of(source), _LOOKED_AT))
         except UserError:
             layout = "paragraphs"  # the reader of documents says what is wrong
     paragraphs = source.format == "txt" and layout == "paragraphs"
@@ -141,7 +140,7 @@ def read_file(source: Source) -> Document:
         UnreadableDocument: the file cannot be read; the message names file and reason.
     """
     try:
-        content = streams.read_bytes(source)
+        content = sources.read_bytes(source)
         if not content.strip():
             raise UnreadableDocument("It is empty.")
         # None: UTF-8, unless the file declares another encoding, as HTML may. Valid UTF-8 is read

@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isospace.corpus.streams import FORMATS, Source, cannot_be_read, lines_of
-from isospace.errors import UserError
-from isospace.statistics.counts import number_of
+from isospace.corpus.sources import FORMATS, Source, cannot_be_read, lines_of
+from isospace.errors import UserError, number_of
 
 _ROWS_AT_ONCE = 4096  # batch size for Parquet
 _LARGEST_FIELD = (1 << 31) - 1  # characters

@@ -15,9 +15,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.dedup import Texts, near_duplicates, words
 from isospace.corpus.examples import evenly
-from isospace.corpus.groups import DEV_PAIRS, TEST_PAIRS, Pairs, name_hash, split_groups
+from isospace.corpus.groups import (
+    DEV_PAIRS,
+    TEST_PAIRS,
+    Pairs,
+    Texts,
+    name_hash,
+    near_duplicates,
+    split_groups,
+    words,
+)
 from isospace.corpus.lines import Lines
 from isospace.errors import UserError
 

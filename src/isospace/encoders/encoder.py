@@ -27,7 +27,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from isospace.encoders import adapters, fast
-from isospace.encoders.batch import Batch, changed_embeddings
 from isospace.encoders.language import LanguageModel, masked_language_model
 from isospace.encoders.modules import (
     default_route,
@@ -41,7 +40,7 @@ from isospace.encoders.parity import PROBES
 from isospace.encoders.places import merge_first
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import NAMES, Prompts, Side
-from isospace.encoders.tokenisation import Tokenisation
+from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
 from isospace.errors import UserError, first_line
 from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress

@@ -14,13 +14,13 @@ from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
 from isospace.encoders.adapters import plain_state
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of
 from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side
+from isospace.encoders.tokenisation import Batch
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError

@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from isospace.errors import UnknownText, UserError, first_line
-from isospace.system.cache import cache_folder, make_in_cache
 from isospace.system.consent import announce, current_consent, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint, is_address
-from isospace.system.files import expanded, file_hash, hash_of
+from isospace.system.files import cache_folder, expanded, file_hash, hash_of, make_in_cache
 from isospace.system.imports import require_extra
 from isospace.system.progress import Progress
 from isospace.system.unicode import in_one_line, without_surrogates

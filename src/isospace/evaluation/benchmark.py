@@ -1,32 +1,50 @@
-"""Test items of a run: test pairs and STS sets."""
+"""Test and validation items of a run: pairs, STS sets, held-out text; and the scores on them.
+
+Scores of one encoder on a benchmark, as result files hold them, and their tables.
+
+Held-out text of a corpus, which selects checkpoints, and label-free measurements on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.dedup import without_words_of
+from isospace.corpus.examples import evenly
+from isospace.corpus.groups import unit_of, without_words_of
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.held_out import HeldOut, candidate_passages, held_out_halves, natural_pairs
+from isospace.evaluation import geometry, retrieval
 from isospace.evaluation.hybrid import NO_SHARED, BaselineRanks, rank_pairs, select_weight
-from isospace.evaluation.pairs import Asked, Encode, ScoredPairs, TextPairs, hash_texts, remembering
-from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, mrr_scores
-from isospace.evaluation.scores import (
-    HYBRID_ADAPTED,
-    HYBRID_BASE,
-    BenchmarkScores,
-    BM25Scores,
-    PairScores,
+from isospace.evaluation.pairs import (
+    Asked,
+    Candidates,
+    Encode,
+    ScoredPairs,
+    TextPairs,
+    encode_columns,
+    hash_texts,
+    remembering,
+    sided,
 )
+from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, mrr_scores
 from isospace.evaluation.senteval import STSSet
-from isospace.evaluation.sts import STSResult, evaluate_sts, paper_cosines, sts_test_pairs
+from isospace.evaluation.sts import (
+    STSResult,
+    STSScores,
+    evaluate_sts,
+    paper_cosines,
+    sts_test_pairs,
+)
+from isospace.evaluation.task import percent_cells
+from isospace.losses import info_nce
 from isospace.operators.fusion import WEIGHT
-from isospace.statistics.gains import CONFIDENCE, Gain, gain
-from isospace.statistics.influence import Scores
+from isospace.statistics.gains import CONFIDENCE, Gain, Scores, gain
 from isospace.statistics.selection import SelectedAmong, best_other, gain_of_selected, measured_gain
 from isospace.statistics.verdict import (
     GAIN_ERROR_SHARE,
@@ -36,6 +54,249 @@ from isospace.statistics.verdict import (
     verdict_of,
 )
 from isospace.system.files import hash_of
+
+TEMPERATURE = 0.05
+PAIRS = 500
+SENTENCES = 128
+NOISY_SENTENCES = 64
+"""Sentences measured under dropout. The sizes here do not depend on the machine. They keep the cost
+of an evaluation below a tenth of the training between two evaluations."""
+DISTRACTORS = 1_000
+"""Largest number of training passages that are candidates of the validation pairs."""
+
+
+class HeldOut:
+    """Label-free measurements of one encoder during its training.
+
+    `SENTENCES` of the sentences and `PAIRS` of the pairs are measured. `natural` is false for
+    halves of sentences. `ranks` are those of the pairs in the last measurement.
+    """
+
+    def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
+        self.natural = natural
+        self.pairs = pairs.take(evenly(len(pairs), PAIRS))
+        self._targets = retrieval.Targets.of_pairs(self.pairs)
+        self.sentences = tuple(sentences[i] for i in evenly(len(sentences), SENTENCES))
+        self.ranks: retrieval.RetrievalScores | None = None
+        self._start: np.ndarray | None = None
+
+    def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
+        """Measure one state of the encoder; the first call must be the base model.
+
+        Returns:
+            pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and
+            pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and uniformity
+            (clean vectors), after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap
+            (share of the ten nearest neighbours that are the same as in the base model).
+        """
+        encode, encode_noisy = sided(encode), sided(encode_noisy)
+        clean = encode.documents(self.sentences)
+        if self._start is None:
+            self._start = clean
+        # The same texts as in the selection of the BM25 weight: a cached base model encodes them
+        # once.
+        texts, first = encode_columns(
+            encode, self._targets.texts, self.pairs.first, sides=("document", "query")
+        )
+        second = texts[self._targets.own]
+        loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
+        self.ranks = self._targets.rank_vectors(first, texts)
+        noisy = [encode_noisy.documents(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
+        return {
+            "pairs_loss": float(loss),
+            "pairs_mrr": self.ranks.mrr,
+            "alignment": geometry.alignment(*noisy),
+            "uniformity": geometry.uniformity(clean),
+            "effective_rank": geometry.effective_rank(clean),
+            "mean_cosine": geometry.mean_cosine(clean),
+            "neighbour_overlap": geometry.neighbour_overlap(self._start, clean),
+        }
+
+
+def validation_text(corpus: Corpus) -> HeldOut:
+    """Return the held-out text and the validation pairs that select checkpoints.
+
+    They share no text and no group with the benchmark, unless there is too little text to split
+    (`Benchmark.split`).
+    """
+    own, sentences = corpus.pairs, corpus.held_out(corpus.validation)
+    if not own.dev:
+        return HeldOut(sentences, held_out_halves(corpus, corpus.validation), natural=False)
+    # Candidates of their own documents alone, because every evaluation encodes them.
+    among = candidate_passages(corpus, corpus.validation)
+    return HeldOut(sentences, natural_pairs(own.dev, own.dev_groups, own.unit, among))
+
+
+def held_out_halves(corpus: Corpus, places: NDArray[np.int64]) -> TextPairs:
+    """Return the halves of some held-out sentences, with their groups by the column `group`."""
+    groups = None if corpus.group is None else [corpus.held_groups[place] for place in places]
+    return retrieval.halves(corpus.held_out(places), groups, unit_of(corpus.group))
+
+
+def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
+    """Return the validation pairs with `DISTRACTORS` training passages as additional candidates.
+
+    With few candidates most encoders find most pairs, so that a better encoder hardly shows. The
+    test pairs have more candidates.
+    """
+    if not corpus.pairs.dev:
+        return held_out.pairs
+    lines = corpus.train_rows[evenly(len(corpus.train_rows), DISTRACTORS)]
+    among = candidate_passages(corpus, corpus.validation, lines)
+    return replace(held_out.pairs, among=among)
+
+
+def natural_pairs(
+    pairs: Sequence[tuple[str, str]],
+    groups: Sequence[str],
+    unit: str,
+    among: Candidates | None = None,
+) -> TextPairs:
+    """Return the pairs of a corpus with the group of each."""
+    first, second = zip(*pairs, strict=True)
+    return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit, among=among)
+
+
+def candidate_passages(
+    corpus: Corpus, places: NDArray[np.int64] | None, distractors: NDArray[np.int64] | None = None
+) -> Candidates | None:
+    """Return the candidate passages for the held-out pairs of a corpus; `None` without documents.
+
+    The candidates know all right passages of a query, including pairs that are not measured.
+    `distractors` are lines of additional passages; a passage is never a candidate twice.
+    """
+    related, relation = corpus.related, corpus.pairs.relation
+    if related is None or not relation:
+        return None
+    held = corpus.held_rows(places)
+    names = corpus.held_groups if places is None else [corpus.held_groups[i] for i in places]
+    groups: list[str | None] = list(names)
+    validates = places is not None and len(places) < len(corpus.held_groups)
+    described = f"all passages of the {'validation' if validates else 'held-out'} documents"
+    if distractors is not None:
+        others = np.setdiff1d(distractors, held)
+        held = np.concatenate([held, others])
+        groups += [None] * len(others)
+        described += f" and {len(others):,} others"
+    lines = related.sought(relation, held).tolist()
+    place_of = {line: place for place, line in enumerate(lines)}
+    right = {
+        query: np.array([place_of[line] for line in found if line in place_of], dtype=np.int64)
+        for query, found in related.answers(relation, corpus).items()
+    }
+    return Candidates(tuple(corpus[line] for line in lines), tuple(groups), right, described)
+
+
+GAIN = "MRR over the base model"
+"""Column of gains with their intervals."""
+CROSS_VALIDATED = "cross-validated pairs of all documents"
+"""Description of the test pairs of a small folder, whose documents all train the final model."""
+SAME_PAIRS = "gains are without what selection by the same pairs has added to the MRR"
+"""Note if the test pairs are the validation pairs too."""
+BASE, ADAPTED = "base model", "adapted"
+"""Names of both models in tables."""
+HYBRID_BASE, HYBRID_ADAPTED = f"{BASE} + BM25", f"{ADAPTED} + BM25"
+"""Names of hybrid search with each model in tables."""
+_WAYS = {
+    HYBRID_ADAPTED: ("hybrid search with the {}", "hybrid search with the {}"),
+    HYBRID_BASE: (f"hybrid search with the {BASE}", "hybrid without adapting"),
+    ADAPTED: ("vectors of the {} alone", "vectors alone"),
+    BASE: (f"vectors of the {BASE} alone", "vectors alone"),
+    "BM25": ("BM25 alone", "BM25 alone"),
+}
+"""Way of search -> its words if it is advised, and if it is compared with the advised way."""
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """Retrieval scores of the test pairs (measure -> value, 0 to 1), and their protocol."""
+
+    protocol: str
+    queries: int
+    candidates: int
+    values: dict[str, float]
+
+    @classmethod
+    def of_ranks(
+        cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None
+    ) -> PairScores:
+        """Return the scores of ranks; `no_shared` are the ranks without shared words."""
+        values = ranks.row()
+        if no_shared is not None:
+            values[NO_SHARED] = no_shared.mrr
+        return cls(ranks.protocol, len(ranks.ranks), ranks.candidates, values)
+
+    @property
+    def mrr(self) -> float:
+        """Mean reciprocal rank."""
+        return self.values["MRR"]
+
+
+@dataclass(frozen=True)
+class BM25Scores:
+    """Retrieval scores of the test pairs by BM25, and by hybrid search."""
+
+    bm25: PairScores
+    hybrid: PairScores
+    weight: float
+
+
+@dataclass(frozen=True)
+class BenchmarkScores:
+    """Scores of one encoder on a benchmark, as results.json holds them."""
+
+    pairs: PairScores
+    sts: STSScores | None
+    with_bm25: BM25Scores
+
+    def cells(self) -> dict[str, str]:
+        """Return the cells of a table for people, x 100."""
+        cells = percent_cells(self.pairs.values)
+        if self.sts is not None:
+            cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
+        return cells
+
+
+def table_rows(
+    column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
+) -> list[dict[str, str]]:
+    """Return rows for each state of an encoder, alone and in hybrid search, and for BM25."""
+    rows = []
+    for name, scores in states.items():
+        rows.append({column: name} | scores.cells())
+        rows.append({column: f"{name} + BM25"} | percent_cells(scores.with_bm25.hybrid.values))
+    # The first row decides the columns of the table, so BM25 comes second.
+    bm25 = next(iter(states.values())).with_bm25.bm25
+    rows.insert(1, {column: "BM25"} | percent_cells(bm25.values))
+    if gains:
+        rows = [row | {GAIN: points_of(gains, row[column])} for row in rows]
+    return rows
+
+
+def points_of(gains: Mapping[str, Gain], row: str) -> str:
+    """Return the gain of a row as a cell; empty without a gain."""
+    return gains[row].points if row in gains else ""
+
+
+def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> str:
+    """Return a sentence that names the way of search with the highest MRR, and the others' MRR.
+
+    >>> bm25 = {"BM25": 0.4, "base model": 0.45, "base model + BM25": 0.516}
+    >>> recommendation(bm25 | {"adapted": 0.55, "adapted + BM25": 0.561})[:82]
+    'Use hybrid search with the adapted model: 56.1. Hybrid without adapting: 51.6; vec'
+    """
+    # Nobody would use the base model alone if there is an adapted model.
+    shown = {way: x for way, x in mrr.items() if way != BASE or ADAPTED not in mrr}
+    best = max(shown, key=lambda way: shown[way])
+    others = [
+        f"{_WAYS[way][1]}: {100 * shown[way]:.1f}" for way in _WAYS if way in shown.keys() - {best}
+    ]
+    said = [f"Use {_WAYS[best][0]}: {100 * shown[best]:.1f}"]
+    if others:
+        rest = "; ".join(others)
+        said.append(rest[:1].upper() + rest[1:])
+    return f"{'. '.join(said).replace('{}', adapted)} (MRR x 100 on the test pairs)."
+
 
 SAMPLE = 1000
 """Largest number of held-out sentences whose vectors a run keeps."""

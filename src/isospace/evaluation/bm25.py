@@ -14,10 +14,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.characters import normalise
-from isospace.corpus.dedup import MARKS, UNSPACED
+from isospace.corpus.groups import MARKS, UNSPACED
 from isospace.operators.nearest import BLOCK
 from isospace.system.progress import log_level
+from isospace.system.unicode import normalise
 
 _LETTER = f"[^\\W_{UNSPACED}]"
 _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[\\w{MARKS}])+)")

@@ -14,17 +14,15 @@ from importlib.metadata import version
 import numpy as np
 
 from isospace.corpus.examples import evenly
+from isospace.errors import number_of
+from isospace.evaluation.benchmark import points_of
 from isospace.evaluation.hybrid import without_ignored
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
-from isospace.evaluation.ranking import JudgedQueries, measure_ranking
-from isospace.evaluation.retrieval import Targets, mrr_scores
-from isospace.evaluation.scores import points_of
+from isospace.evaluation.retrieval import JudgedQueries, Targets, measure_ranking, mrr_scores
 from isospace.evaluation.task import TitledRows
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, FULL, FormName, forms_for
-from isospace.statistics.counts import number_of
-from isospace.statistics.gains import Gain, gain, standard_error
-from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.gains import Gain, Scores, gain, mean_scores, standard_error
 
 FITTED_ON = 3_000
 """Largest number of texts that a form is fitted on."""

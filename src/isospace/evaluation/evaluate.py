@@ -15,11 +15,10 @@ from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import isotropy_task, stsb_geometry_task
 from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_gains
 from isospace.evaluation.own_data import load_own_files
-from isospace.evaluation.pairs import PromptedEncoders, remembering
+from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
 from isospace.evaluation.task import Conditions, Request, Subject, Task, TaskScores, TitledRows
 from isospace.evaluation.transfer import transfer_task
-from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
 

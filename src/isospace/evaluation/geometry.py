@@ -19,7 +19,7 @@ from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows
 from isospace.operators.nearest import nearest, unit_rows
-from isospace.statistics.influence import FloatArray
+from isospace.statistics.gains import FloatArray
 
 Embeddings = NDArray[Any] | torch.Tensor
 

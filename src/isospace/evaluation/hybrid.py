@@ -14,18 +14,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.dedup import without_words_of
-from isospace.errors import UnknownText, UserError
+from isospace.corpus.groups import without_words_of
+from isospace.errors import UnknownText, UserError, number_of
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
-from isospace.evaluation.ranking import MEASURES, JudgedQueries, measure_ranking
-from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
+from isospace.evaluation.retrieval import (
+    MEASURES,
+    JudgedQueries,
+    RetrievalScores,
+    Targets,
+    measure_ranking,
+    mrr_scores,
+)
 from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import product_blocks
-from isospace.statistics.counts import number_of
-from isospace.statistics.gains import Gain, gain
-from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.gains import Gain, Scores, gain, mean_scores
 from isospace.statistics.selection import best_position
 
 Way = Literal["encoder", "BM25", "hybrid"]

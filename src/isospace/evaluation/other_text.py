@@ -23,8 +23,7 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.relations import SUMMARY_NEXT, Role
 from isospace.corpus.sources import DOCSTRINGS, is_docstrings, require_there
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
-from isospace.evaluation.held_out import validation_text
+from isospace.evaluation.benchmark import BASE, Benchmark, BenchmarkResult, validation_text
 from isospace.evaluation.pairs import Asked, Encode, ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import (
     DISPLACEMENT,
@@ -33,7 +32,6 @@ from isospace.evaluation.retrieval import (
     mrr_of_items,
     mrr_scores,
 )
-from isospace.evaluation.scores import BASE
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
     DEV_SPLITS,
@@ -45,9 +43,8 @@ from isospace.evaluation.sts import (
     paper_cosines,
     sts_test_pairs,
 )
-from isospace.statistics.gains import Gain, gain
-from isospace.statistics.influence import Scores, average, spearman_scores
-from isospace.system.cache import cache_folder
+from isospace.statistics.gains import Gain, Scores, average, gain, spearman_scores
+from isospace.system.files import cache_folder
 
 Part = Literal["validation", "test"]
 

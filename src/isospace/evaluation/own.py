@@ -23,12 +23,12 @@ from isospace.evaluation.hybrid import (
 )
 from isospace.evaluation.own_data import LabelledSentences, OwnData
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns, sided
-from isospace.evaluation.ranking import JudgedQueries
+from isospace.evaluation.retrieval import JudgedQueries
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import other_products, shares_of_places, unit_rows
-from isospace.statistics.influence import pearson, spearman
+from isospace.statistics.gains import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
 

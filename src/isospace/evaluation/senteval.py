@@ -17,11 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from isospace.corpus.streams import Source, read_lines
-from isospace.errors import UserError, first_line
+from isospace.corpus.sources import Source, read_lines
+from isospace.errors import UserError, first_line, number_of
 from isospace.evaluation.own_data import parse_score
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.statistics.counts import number_of
 from isospace.system.imports import import_extra
 
 YEARS = {

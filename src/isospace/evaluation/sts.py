@@ -23,7 +23,7 @@ from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_col
 from isospace.evaluation.retrieval import Items, mrr_of_items
 from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, load_sts_hub, read_scored
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, cells, with_average
-from isospace.statistics.influence import (
+from isospace.statistics.gains import (
     FloatArray,
     Scores,
     average,

@@ -19,12 +19,11 @@ from isospace.corpus.relations import FIRST_REST
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
 from isospace.encoders.pooling import PoolingName, Precision
-from isospace.errors import UserError
+from isospace.errors import UserError, number_of
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.nearest import TIE, highest, unit_rows
-from isospace.statistics.counts import number_of
-from isospace.system.cache import cache_folder
+from isospace.system.files import cache_folder
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import without_surrogates
 from isospace.training.prepare import Data, base_encoder, data_of

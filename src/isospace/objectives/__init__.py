@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from isospace.errors import UserError, no_such
 from isospace.objectives.arccse import ArcCSE as ArcCSE
-from isospace.objectives.barlow_twins import BarlowTwins as BarlowTwins, RankStudy as RankStudy
 from isospace.objectives.base import Objective as Objective
 from isospace.objectives.consert import ConSERT as ConSERT
-from isospace.objectives.ct import CT as CT, CTInBatch as CTInBatch
 from isospace.objectives.declutr import DeCLUTR as DeCLUTR
+from isospace.objectives.decorrelation import (
+    BarlowTwins as BarlowTwins,
+    CovarianceIdentity as CovarianceIdentity,
+    RankStudy as RankStudy,
+    VICReg as VICReg,
+)
 from isospace.objectives.diffcse import DiffCSE as DiffCSE
 from isospace.objectives.further_negatives import (
     DCLR as DCLR,
+    ESimCSE as ESimCSE,
     GSInfoNCE as GSInfoNCE,
     MixCSE as MixCSE,
+    MoCoSE as MoCoSE,
 )
 from isospace.objectives.is_bert import ISBERT as ISBERT
 from isospace.objectives.iso import Iso as Iso
-from isospace.objectives.momentum_queue import ESimCSE as ESimCSE, MoCoSE as MoCoSE
-from isospace.objectives.pcl import PCL as PCL
 from isospace.objectives.promptbert import PromptBERT as PromptBERT
 from isospace.objectives.rankcse import RankCSE as RankCSE
 from isospace.objectives.sbert_softmax import SBERTSoftmax as SBERTSoftmax
@@ -31,8 +35,8 @@ from isospace.objectives.simcsepp import (
     SimCSEPP as SimCSEPP,
 )
 from isospace.objectives.tsdae import TSDAE as TSDAE
+from isospace.objectives.two_networks import CT as CT, PCL as PCL, CTInBatch as CTInBatch
 from isospace.objectives.vascl import VaSCL as VaSCL
-from isospace.objectives.vicreg import CovarianceIdentity as CovarianceIdentity, VICReg as VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE as WhitenedCSE
 
 

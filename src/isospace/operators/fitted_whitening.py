@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from isospace.operators import inverse_sqrt, whitening
+from isospace.operators import whitening
 
 ROUNDING = 1e-6
 """Rounding error of a vector, as a share of its length, when the batch of its sentence changes."""
@@ -45,7 +45,7 @@ class Moments:
     @classmethod
     def from_vectors(cls, x: torch.Tensor) -> Moments:
         """Return the moments of one batch (n, dim), n >= 0."""
-        x = inverse_sqrt.in_float64(x.detach())
+        x = whitening.in_float64(x.detach())
         mean = x.sum(0) / max(len(x), 1)
         centred = x - mean
         squares = centred.square().sum(1)
@@ -182,7 +182,7 @@ class Whitening:
                 f"the covariance of {components} components needs more than {components} "
                 f"sentences; got {moments.count}. Give more text, or shrink the covariance"
             )
-        roots = inverse_sqrt.pca(whitening.regularise(moments.covariance(), shrinkage=share))
+        roots = whitening.pca(whitening.regularise(moments.covariance(), shrinkage=share))
         lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation; 0 if the deviation is 0
         present = (lengths > 0) & (lengths * moments.rounding < 1)
         axes = torch.where(present, roots / lengths, 0.0)[:, :components]
@@ -241,7 +241,7 @@ class PairMoments:
     @classmethod
     def from_pairs(cls, first: torch.Tensor, second: torch.Tensor) -> PairMoments:
         """Return the moments of the pairs of two matrices (n, dim), n >= 0."""
-        x, y = (inverse_sqrt.in_float64(side.detach()) for side in (first, second))
+        x, y = (whitening.in_float64(side.detach()) for side in (first, second))
         d = x - y
         zero, fourth = d.new_zeros(d.shape[1]), d.square().sum(1).square().sum() / 4
         within = Moments(len(d), zero, d.T @ d / 2, zero, fourth)
@@ -268,7 +268,7 @@ class PairMoments:
         width = len(kernel)
         if dim is not None and not 1 <= dim <= width:
             raise ValueError(f"`dim` must lie in 1..{width}; got {dim}")
-        _, axes = inverse_sqrt.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)
+        _, axes = whitening.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)
         return WhiteningMap(kernel.new_zeros(width), kernel @ axes[:, :dim])
 
     def fit_queries(self, power: float) -> WhiteningMap:
@@ -296,6 +296,6 @@ class PairMoments:
         if shrinkage is None:
             shrinkage = max(SHRINKAGE, self.within.ledoit_wolf())
         covariance = whitening.regularise(covariance, shrinkage=shrinkage)
-        values, axes = inverse_sqrt.eigensystem(covariance)
+        values, axes = whitening.eigensystem(covariance)
         present = values.sqrt() > self.texts.rounding
         return (axes * torch.where(present, values, 1.0) ** (-power / 2) * present) @ axes.T

@@ -17,10 +17,10 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from isospace.evaluation.scores import BASE
+from isospace.evaluation.benchmark import BASE
 from isospace.report.run_set import RunSet
+from isospace.training.results import LABELS, PAIRS
 from isospace.training.run import Run
-from isospace.training.selection import LABELS, PAIRS
 
 Chart = alt.LayerChart | alt.FacetChart  # types of Altair's `layer`
 Values = list[dict[str, Any]]

@@ -10,13 +10,12 @@ import jinja2
 
 from isospace.adaptation.results import SearchResults, read_base_models, read_candidates
 from isospace.errors import Stopped, UserError
+from isospace.evaluation.benchmark import BASE
 from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
-from isospace.evaluation.scores import BASE
 from isospace.report import figures
 from isospace.report.figures import Picture
 from isospace.report.run_set import NamedRun, RunSet
-from isospace.report.scoreboard import all_tables
-from isospace.report.tables import is_published
+from isospace.report.tables import all_tables, is_published
 from isospace.statistics.gains import Gain
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number

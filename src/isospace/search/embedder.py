@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from isospace.corpus.characters import normalise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName, Precision
@@ -19,7 +18,7 @@ from isospace.errors import UserError
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.consent import consenting, current_consent, trusting_code
 from isospace.system.progress import Logged, Progress
-from isospace.system.unicode import require_strings
+from isospace.system.unicode import normalise, require_strings
 from isospace.vectors.encode_config import Reading
 from isospace.vectors.texts import open_texts
 
@@ -109,7 +108,7 @@ class Embedder:
         """Encode texts; options that sentence-transformers has too are called as there.
 
         Texts are encoded unchanged. To clean texts like those of files, call
-        `isospace.corpus.characters.normalise` first.
+        `isospace.system.unicode.normalise` first.
 
         Args:
             texts: one text, or n texts.

@@ -14,14 +14,11 @@ from isospace.corpus.sources import DOCSTRINGS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Prompts
-from isospace.errors import UserError
+from isospace.errors import UserError, number_of
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.forms import FULL
-from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
-from isospace.search.columns import ColumnType, TypeGuess, check_names, fit
-from isospace.search.database import SLICE, Changes, Row
-from isospace.search.index import SearchIndex
-from isospace.statistics.counts import number_of
+from isospace.search.database import SLICE, Changes, ColumnType, Row, TypeGuess, check_names, fit
+from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, require_room
 from isospace.system.cluster import connected
 from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress

@@ -24,8 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from isospace.statistics.gains import CONFIDENCE, ROUNDING, Gain, gain, influence_of_gain
-from isospace.statistics.influence import FloatArray, Scores, group_sums
+from isospace.statistics.gains import (
+    CONFIDENCE,
+    ROUNDING,
+    FloatArray,
+    Gain,
+    Scores,
+    gain,
+    group_sums,
+    influence_of_gain,
+)
 
 _DRAWS, _SEED = 10_000, 0
 _FOLDS = 10

@@ -16,15 +16,15 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
-from isospace.statistics.counts import number_of
+from isospace.errors import number_of
 from isospace.statistics.gains import (
     CONFIDENCE,
     FEWEST_GROUPS,
     Gain,
+    Scores,
     gain as gain_of,
     standard_error,
 )
-from isospace.statistics.influence import Scores
 
 _Key = TypeVar("_Key", bound=Hashable)
 

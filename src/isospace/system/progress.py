@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from isospace.system.launch import is_main_process
+from isospace.system.signals import is_main_process
 
 logger = logging.getLogger("isospace")
 

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from isospace.config import TrainConfig
 from isospace.corpus.lines import Tokens
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
-from isospace.errors import TooLittle
-from isospace.statistics.counts import number_of
+from isospace.encoders.tokenisation import Batch
+from isospace.errors import TooLittle, number_of
 from isospace.training.examples import Examples, Rows, crop
 from isospace.training.lists import Lists
-from isospace.training.plan import PassPlan
-from isospace.training.sources import Sources
+from isospace.training.plan import PassPlan, Sources
 
 
 class Batches:

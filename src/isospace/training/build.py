@@ -21,8 +21,7 @@ from isospace.objectives.decoders import Convolutions
 from isospace.training.batches import Batches
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
-from isospace.training.plan import PassPlan, has_equal_views
-from isospace.training.sources import Sources
+from isospace.training.plan import PassPlan, Sources, has_equal_views
 from isospace.training.step import Training
 from isospace.views.edits import Template
 

@@ -17,10 +17,10 @@ from isospace.encoders.frozen import MAP, FrozenEncoder, maps_of
 from isospace.encoders.modules import modules_of
 from isospace.encoders.prompts import Prompts
 from isospace.encoders.vector_sources import ABOUT
+from isospace.errors import number_of
+from isospace.evaluation.benchmark import SAME_PAIRS
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows
-from isospace.evaluation.scores import SAME_PAIRS
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.statistics.counts import number_of
 from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
 from isospace.training.results import Origin, RunResults

@@ -8,18 +8,17 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.examples import evenly
 from isospace.encoders.loading import as_encoder
 from isospace.errors import UserError
+from isospace.evaluation.benchmark import hard_pairs
 from isospace.evaluation.compression import (
     FITTED_ON,
     CompressionResults,
     measure_forms,
 )
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.own_data import load_own_files
-from isospace.evaluation.pairs import PromptedEncoders, TextPairs
-from isospace.evaluation.ranking import JudgedQueries
-from isospace.evaluation.vector_cache import cached
-from isospace.system.cache import cache_folder
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached
+from isospace.evaluation.retrieval import JudgedQueries
+from isospace.system.files import cache_folder
 from isospace.system.progress import Logged, Progress
 from isospace.training.prepare import data_of, load_data
 from isospace.training.run import run_of

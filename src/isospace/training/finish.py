@@ -8,16 +8,14 @@ from importlib.metadata import version
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
-from isospace.evaluation.benchmark import BenchmarkResult
+from isospace.evaluation.benchmark import BASE, BenchmarkResult, table_rows
 from isospace.evaluation.other_text import other_text_scores, other_text_words
-from isospace.evaluation.pairs import Encode
-from isospace.evaluation.scores import BASE, table_rows
-from isospace.evaluation.vector_cache import cached
-from isospace.statistics.influence import Scores
+from isospace.evaluation.pairs import Encode, cached
+from isospace.statistics.gains import Scores
 from isospace.statistics.selection import SelectedAmong
 from isospace.statistics.verdict import Verdict, VerdictKind
-from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
+from isospace.system.files import cache_folder
 from isospace.system.progress import Progress
 from isospace.training.card import how_to_load, model_card, usage_of
 from isospace.training.prepare import Data, base_encoder

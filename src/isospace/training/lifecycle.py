@@ -17,8 +17,7 @@ import torch
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.sts import sts_data
 from isospace.system.files import locked, remove_torn
-from isospace.system.launch import is_main_process
-from isospace.system.signals import StopRequest, polite_stop
+from isospace.system.signals import StopRequest, is_main_process, polite_stop
 from isospace.training.checkpoint import random_state, set_random_state
 from isospace.training.run import FinishedRun, Run, require_free
 

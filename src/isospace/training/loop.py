@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from isospace.encoders import adapters
-from isospace.statistics.counts import number_of
+from isospace.errors import number_of
 from isospace.training.checkpoint import random_state, set_random_state
 from isospace.training.step import Diverged, Training, check_terms, update
 

@@ -1,21 +1,218 @@
-"""The results of a run; only this module knows the fields of results.json."""
+"""The results of a run; only this module knows the fields of results.json.
+
+Scores of a base model and of the model adapted from it, as result files hold them.
+
+Selection of a checkpoint: by labels, without labels, or the last.
+
+**label-free** (the default). Every evaluation measures held-out text. If the corpus has natural
+pairs (a docstring's summary and its next paragraph, or anchor and positive), the criterion is their
+retrieval: all texts are encoded without dropout, each first text ranks all second texts by cosine,
+and
+
+    MRR = mean_i 1 / (rank of its own second text).
+
+Like a contrastive loss, MRR rewards vectors of related texts that are close and others that are
+far. Unlike the training loss, it compares different texts, so a model cannot raise it by ignoring
+dropout. Unlike a loss, it does not depend on the spread of the cosines. The base model is one of
+the evaluations and is kept if no other is better (in `adapt` the best of the others is kept, to be
+merged with it).
+
+Without natural pairs the last evaluation is kept. Neither halves of sentences nor any other
+label-free measurement selected better (docs/results/selection.md).
+
+In both cases, collapsed evaluations are set aside: those whose effective rank is below half of the
+base model's, or whose sentences keep less than a tenth of their ten nearest neighbours.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from huggingface_hub import try_to_load_from_cache
 
+from isospace.config import Rule
 from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, run_model, wheel_minilm
-from isospace.evaluation.before_after import BeforeAndAfter
-from isospace.evaluation.scores import CROSS_VALIDATED
+from isospace.evaluation.benchmark import (
+    ADAPTED,
+    BASE,
+    CROSS_VALIDATED,
+    HYBRID_ADAPTED,
+    BenchmarkScores,
+    recommendation,
+    table_rows,
+)
+from isospace.evaluation.other_text import OtherTextScores, other_text_sentence
+from isospace.statistics import selection
+from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import Verdict
 from isospace.system import typed_json
 from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
-from isospace.training.selection import Choice
+
+PAIRS, LABELS, LAST = "pairs_mrr", "labels_spearman", "step"
+"""Names of the measurements that select; the highest is kept."""
+
+SMALLEST_RANK_SHARE = 0.5
+SMALLEST_NEIGHBOUR_OVERLAP = 0.1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The checkpoint that is kept, and the reason for people.
+
+    Attributes:
+        step: the optimiser step of the checkpoint; 0 is the base model.
+        criterion: name of the measurement that selected it.
+        collapsed: steps of collapsed evaluations, which the label-free rule sets aside.
+    """
+
+    step: int
+    rule: Rule
+    criterion: str
+    collapsed: tuple[int, ...]
+    reason: str
+
+
+def is_collapsed(evaluation: Mapping[str, float], base: Mapping[str, float]) -> bool:
+    """Return true if the space has collapsed, compared with the base model's (see the module)."""
+    return not (
+        evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * base["effective_rank"]
+        and evaluation["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP
+    )
+
+
+def select_checkpoint(
+    evaluations: Sequence[Mapping[str, float]],
+    rule: Rule,
+    natural_pairs: bool,
+    base_competes: bool = True,
+) -> Choice:
+    """Select an evaluation.
+
+    Args:
+        evaluations: in order of their steps; the first is the base model (step 0).
+        rule: the setting `select`.
+        natural_pairs: true if their pairs_mrr is measured on pairs of the corpus, and not on
+            halves of sentences.
+        base_competes: select the base model if no other is better; if false, only if all others
+            are set aside.
+
+    >>> base = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
+    >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
+    >>> [select_checkpoint([base, later], "label-free", natural).step for natural in (True, False)]
+    [0, 9]
+    """
+    criterion = {"labels": LABELS, "last": LAST}.get(rule, PAIRS if natural_pairs else LAST)
+    base = evaluations[0]
+    collapsed = tuple(
+        int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, base)
+    )
+
+    usable = [
+        evaluation
+        for evaluation in evaluations[1:]
+        if math.isfinite(evaluation[criterion])
+        and (rule != "label-free" or int(evaluation["step"]) not in collapsed)
+    ]
+    if base_competes or not usable:
+        usable.insert(0, base)
+    kept = usable[selection.best_position([evaluation[criterion] for evaluation in usable])]
+    reason = _reason(kept, base, rule, criterion, base_competes)
+    if collapsed:
+        reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
+    return Choice(int(kept["step"]), rule, criterion, collapsed, reason)
+
+
+def _reason(
+    kept: Mapping[str, float],
+    base: Mapping[str, float],
+    rule: Rule,
+    criterion: str,
+    base_competes: bool,
+) -> str:
+    step = int(kept["step"])
+    if step == 0 and (criterion == LAST or not base_competes):
+        return "every checkpoint has collapsed, or none was reached"
+    if step == 0:
+        return f"no checkpoint beats the base model by {criterion} ({base[criterion]:.4f})"
+    if criterion == LAST:
+        why = "" if rule == "last" else ", because the corpus has no natural pairs"
+        return f"the last checkpoint (step {step}){why}"
+    return (
+        f"step {step} has the best {criterion}: {kept[criterion]:.4f}, "
+        f"base model {base[criterion]:.4f}"
+    )
+
+
+@dataclass(frozen=True)
+class BeforeAndAfter(ABC):
+    """Scores of the base model and of the adapted model on the same test items.
+
+    `with_bm25` has the gain in MRR over the base model for each way of search with BM25, and
+    `other_text` the scores on each set of other text.
+    """
+
+    base: BenchmarkScores
+    adapted: BenchmarkScores
+    verdict: Verdict
+    with_bm25: dict[str, Gain]
+    other_text: dict[str, OtherTextScores]
+
+    adapted_model: ClassVar[str] = "adapted model"
+    """Name of the adapted model in sentences."""
+
+    @property
+    @abstractmethod
+    def ships_base(self) -> bool:
+        """True if the base model was written, and not the adapted model."""
+
+    def over_base(self, result: str = ADAPTED) -> dict[str, Gain]:
+        """Return the gains in MRR over the base model on the test pairs, by row of the table.
+
+        `result` is the result's name in the table. Rows are BM25, the base model with BM25, and,
+        unless the result is the base model, the result alone and with BM25.
+        """
+        found = {way.replace(ADAPTED, result): own for way, own in self.with_bm25.items()}
+        if HYBRID_ADAPTED in self.with_bm25 and self.verdict.gain is not None:
+            found[result] = self.verdict.gain
+        return found
+
+    def before_and_after(self, adapted: str, column: str = "") -> list[dict[str, str]]:
+        """Return the table with the scores of the base model and of the adapted model.
+
+        `adapted` is the name of the adapted model; an empty name leaves it out.
+        """
+        states = {BASE: self.base}
+        if adapted and self.adapted != self.base:
+            states[adapted] = self.adapted
+        return table_rows(column, states, self.over_base(adapted))
+
+    @property
+    def other_text_gains(self) -> dict[str, Gain]:
+        """Set of other text -> gain; empty if only the base model was tested."""
+        gains = {name: scores.gain for name, scores in self.other_text.items()}
+        return gains if any(one.changed for one in gains.values()) else {}
+
+    @property
+    def summary(self) -> str:
+        """The verdict, and the change on other text."""
+        other_text = other_text_sentence(self.other_text_gains)
+        return f"{self.verdict.text} {other_text}".rstrip()
+
+    @property
+    def recommendation(self) -> str:
+        """A sentence that recommends the search with the highest MRR on the test pairs."""
+        base = self.base.pairs.mrr
+        mrr = {BASE: base} | {way: base + one.mean for way, one in self.over_base().items()}
+        if self.ships_base:
+            mrr = {way: x for way, x in mrr.items() if not way.startswith(ADAPTED)}
+        return recommendation(mrr, self.adapted_model)
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from isospace.config import TrainConfig
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.tokenisation import Batch
 from isospace.objectives.auxiliaries import Auxiliary
 from isospace.operators.similarity import upcast
 from isospace.training.batches import Batches
 from isospace.training.checkpoint import random_state, set_random_state
-from isospace.training.plan import PassPlan
-from isospace.training.sources import Sources
+from isospace.training.plan import PassPlan, Sources
 from isospace.views import TokenIds, TokenStates, Views
 
 CLIP_NORM = 1.0

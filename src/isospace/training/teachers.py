@@ -25,12 +25,11 @@ from isospace.encoders.vector_sources import is_frozen_name
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.own_data import load_scored_pairs
-from isospace.evaluation.vector_cache import fingerprint
+from isospace.evaluation.pairs import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
 from isospace.system.arrays import row_writer
-from isospace.system.cache import built_once
-from isospace.system.files import file_hash
+from isospace.system.files import built_once, file_hash
 from isospace.system.progress import Progress
 from isospace.training.examples import Rows
 

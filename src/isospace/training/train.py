@@ -11,11 +11,10 @@ from pathlib import Path
 from isospace.config import TrainConfig
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
-from isospace.evaluation.pairs import PromptedEncoders
-from isospace.evaluation.scores import BASE
-from isospace.evaluation.vector_cache import embed_with_bar
+from isospace.evaluation.benchmark import BASE
+from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar
 from isospace.statistics.selection import SelectedAmong
-from isospace.system.processes import broadcast
+from isospace.system.devices import broadcast
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint

@@ -30,18 +30,21 @@ from isospace.system.files import (
     require_writable,
 )
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.compression_file import (
+from isospace.vectors.encode_config import EncodeConfig
+from isospace.vectors.texts import RowsSeen, Texts, open_texts
+from isospace.vectors.vector_files import (
     FILE,
+    MANIFEST,
+    FileLayout,
+    Shards,
     beside,
     find_compression,
     fit_compression,
+    held,
     read_compression,
+    require_shards,
     write_compression,
 )
-from isospace.vectors.encode_config import EncodeConfig
-from isospace.vectors.shards import MANIFEST, Shards, held, require_shards
-from isospace.vectors.texts import RowsSeen, Texts, open_texts
-from isospace.vectors.vector_files import FileLayout
 
 
 @dataclass(frozen=True)

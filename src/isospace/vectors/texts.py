@@ -20,18 +20,16 @@ from typing import Any, NamedTuple
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
-from isospace.corpus.characters import normalise
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import find, read_file, row_document
 from isospace.corpus.records import Column
-from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, require_columns
-from isospace.corpus.streams import Source
+from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, Source, require_columns
 from isospace.errors import UserError
-from isospace.system.cache import cache_folder
-from isospace.system.unicode import without_surrogates
+from isospace.system.files import cache_folder
+from isospace.system.unicode import normalise, without_surrogates
 from isospace.vectors.encode_config import Reading
 
 logger = logging.getLogger(__name__)

@@ -2,6 +2,13 @@
 
 The numbers are the encoder's, in float32, or those of a compression (`operators.compression`). If
 the compression searches by bits and ranks by numbers, Parquet stores the bits in the column `bits`.
+
+Folder of shards with a manifest of the finished shards, so that encoding can resume.
+
+A shard is written atomically, and then entered in the manifest with a hash. A shard without an
+entry, left by a kill, is made again.
+
+File of a fitted compression, next to its vectors, so that queries are compressed alike.
 """
 
 from __future__ import annotations
@@ -9,20 +16,30 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 
+from isospace.corpus.examples import evenly
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
+from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
-from isospace.operators.forms import Numbers
-from isospace.system.arrays import row_writer
-from isospace.system.files import atomic_path
+from isospace.operators.fitted_whitening import WhiteningMap
+from isospace.operators.forms import FORMS, FormName, Numbers, require_fit
+from isospace.system import typed_json
+from isospace.system.arrays import read_arrays, row_writer, write_arrays
+from isospace.system.files import atomic_path, expanded, file_hash, locked, remove_torn
+from isospace.system.progress import Progress
 from isospace.vectors.encode_config import Format
 
 
@@ -147,3 +164,203 @@ class FileLayout:
 def as_lists(numbers: NDArray[Any]) -> pa.FixedSizeListArray:
     """Return numbers (n, width) as an Arrow column of n lists."""
     return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), numbers.shape[1])
+
+
+MANIFEST = "manifest.json"
+_LOCK = ".lock"
+
+_WORDS = {
+    "model": "model",
+    "dtype": "`compress`",
+    "text": "text to encode",
+    "key": "`id_column`",
+}
+"""Setting -> its name in messages, if that is not the name of the field."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A finished shard, with a hash of its bytes."""
+
+    file: str
+    rows: int
+    hash: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Content of the manifest: the settings and the finished shards."""
+
+    isospace: str
+    complete: bool
+    settings: dict[str, Any]
+    shards: tuple[Shard, ...]
+    format: int = 1
+
+
+class Shards:
+    """The shards of one output; use them while the folder is `held`.
+
+    A folder can resume with the same `settings` only. The last shard may have fewer than
+    `shard_size` rows.
+
+    Raises:
+        UserError: the folder was begun with other settings, or is damaged.
+    """
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], rows: int, shard_size: int, suffix: str
+    ) -> None:
+        self.folder, self.rows, self.shard_size, self._suffix = folder, rows, shard_size, suffix
+        self._settings = {**settings, "shard_size": shard_size, "rows": rows}
+        self.done: dict[int, Shard] = {}
+        if (folder / MANIFEST).is_file():
+            self._read()
+        else:
+            self.write_manifest(folder / MANIFEST)
+        remove_torn(folder)
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.shard_size)
+
+    def size(self, index: int) -> int:
+        """Return the number of rows of a shard."""
+        return min(self.shard_size, self.rows - index * self.shard_size)
+
+    def path(self, index: int) -> Path:
+        """Return the path of a shard."""
+        return self.folder / f"part-{index:05d}{self._suffix}"
+
+    @property
+    def rows_done(self) -> int:
+        """Number of rows in the finished shards."""
+        return sum(shard.rows for shard in self.done.values())
+
+    def finish(self, index: int, digest: str) -> None:
+        """Enter a written shard in the manifest."""
+        self.done[index] = Shard(self.path(index).name, self.size(index), digest)
+        self.write_manifest(self.folder / MANIFEST)
+
+    def write_manifest(self, path: Path) -> None:
+        """Write settings and finished shards to a JSON file."""
+        shards = tuple(self.done[index] for index in sorted(self.done))
+        complete = len(shards) == len(self)
+        typed_json.write(path, Manifest(version("isospace"), complete, self._settings, shards))
+
+    def _read(self) -> None:
+        path = self.folder / MANIFEST
+        way_out = f"Remove {self.folder}, or give another `output`"
+        try:
+            manifest = typed_json.read(path, Manifest, "entries of a manifest")
+        except UserError as error:
+            raise UserError(f"{error}. {way_out}") from error
+        self._require_same(manifest.settings)
+        by_file = {self.path(index).name: index for index in range(len(self))}
+        for shard in manifest.shards:
+            if shard.file not in by_file or shard.rows != self.size(by_file[shard.file]):
+                raise UserError(f"{path} is damaged (no such shard: {shard.file!r}). {way_out}")
+            shard_path = self.folder / shard.file
+            if not shard_path.is_file():
+                continue  # the shard is made again
+            if file_hash(shard_path) != shard.hash:
+                raise UserError(
+                    f"{shard_path} is damaged: these are not the bytes that were written. Delete "
+                    "this file and run the same command again"
+                )
+            self.done[by_file[shard.file]] = shard
+
+    def _require_same(self, settings: Mapping[str, Any]) -> None:
+        for name in [*self._settings, *settings]:  # only some outputs have `compress`
+            value = self._settings.get(name)
+            if settings.get(name) != value:
+                what = _WORDS.get(name, f"`{name}`")
+                raise UserError(
+                    f"{self.folder}: was begun with another {what} ({settings.get(name)}, now "
+                    f"{value}). Give the old value, or another `output`"
+                )
+
+
+def held(folder: Path) -> AbstractContextManager[None]:
+    """Make a folder for shards and lock it; the lock ends if the process dies."""
+    busy = f"{folder}: another process is writing it; wait for it, or give another `output`"
+    return locked(folder / _LOCK, busy)
+
+
+def require_shards(folder: Path) -> None:
+    """Refuse a path that is a file, or a folder with content but without a manifest."""
+    if (folder / MANIFEST).is_file() or not folder.exists():
+        return
+    ours = (_LOCK, f".{MANIFEST}.")  # files left by a kill before the first manifest
+    if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
+        raise UserError(f"{folder}: exists already and has no {MANIFEST}. Give another `output`")
+
+
+FILE = "compression.npz"
+
+
+def fit_compression(
+    form: FormName,
+    encoder: Encoder,
+    texts: Sequence[str],
+    progress: Progress,
+    side: Side | None = "document",
+) -> Compression:
+    """Fit a form on at most `FITTED_ON` evenly spaced texts of a side."""
+    some: list[str] = []
+    if FORMS[form].fewest:
+        some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
+    try:
+        require_fit(form, encoder.dim, len(some))  # before texts are encoded
+    except ValueError as error:
+        raise UserError(f"`compress` {error}") from error
+    vectors = np.empty((0, encoder.dim), np.float32)
+    if some:
+        with progress.bar("fit", len(some)) as advance:
+            vectors = encoder.embed(some, on_batch=advance, side=side)
+    return Compression.fit(form, vectors)
+
+
+def write_compression(path: Path, compression: Compression) -> None:
+    """Write a compression atomically."""
+    arrays = {"form": np.array(compression.name), "width": np.array(compression.width)}
+    if compression.components is not None:
+        components = compression.components
+        arrays |= {"mean": components.mean.numpy(), "components": components.kernel.numpy()}
+    if compression.ranges is not None:
+        arrays["ranges"] = compression.ranges
+    write_arrays(path, **arrays)
+
+
+def read_compression(path: Path) -> Compression:
+    """Read a compression that `write_compression` wrote."""
+    arrays = read_arrays(path)
+    try:
+        name, width = str(arrays["form"]), int(arrays["width"])
+        [form] = [known for known in FORMS if known == name]
+        components = None
+        if FORMS[form].dim is not None:
+            mean, kernel = (torch.from_numpy(arrays[key]) for key in ("mean", "components"))
+            components = WhiteningMap(mean, kernel)
+        return Compression(form, width, components, arrays.get("ranges"))
+    except (KeyError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: not a compression. The file is damaged") from error
+
+
+def find_compression(path: Path | str) -> Path:
+    """Return the compression file of vectors that `encode` wrote.
+
+    `path` is the folder or file of the vectors, or the compression file.
+    """
+    place = expanded(path)
+    for found in (place / FILE, beside(place), place):
+        if found.is_file() and found.suffix == ".npz":
+            return found
+    raise UserError(
+        f"`compress` {path}: neither a form ({', '.join(FORMS)}) nor compressed vectors that "
+        "encode wrote"
+    )
+
+
+def beside(output: Path) -> Path:
+    """Return the path of the compression of a single file of vectors."""
+    return output.with_name(f"{output.name}.{FILE}")

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import NamedTuple
 
-from isospace.corpus.documents import Document, UnreadableDocument
-from isospace.corpus.formats.draft import Draft
+from isospace.corpus.documents import Document, Draft, UnreadableDocument
 from isospace.corpus.formats.html import read_html
 from isospace.corpus.formats.man import read_man
 from isospace.corpus.formats.markdown import read_markdown

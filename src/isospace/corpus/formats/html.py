@@ -10,8 +10,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.draft import NAVIGATION, Draft, decode, is_text
+from isospace.corpus.documents import NAVIGATION, Draft, UnreadableDocument, decode, is_text
 from isospace.corpus.lines import clean
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
-from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.draft import LICENCES, Draft, decode
+from isospace.corpus.documents import LICENCES, Draft, UnreadableDocument, decode
 from isospace.corpus.formats.html import add_html
 
 MANDOC = "mandoc"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from isospace.corpus.formats.draft import Draft, decode
+from isospace.corpus.documents import Draft, decode
 from isospace.corpus.formats.html import add_html, closed
 
 # YAML, or Hugo's TOML. After three hyphens, YAML has a key, or "{{" in a template; otherwise they

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.draft import Draft
+from isospace.corpus.documents import Draft, UnreadableDocument
 from isospace.corpus.formats.text import display_width, joined, vocabulary
 from isospace.corpus.lines import clean
 from isospace.errors import first_line

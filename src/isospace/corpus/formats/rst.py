@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.draft import NAVIGATION, Draft, decode
+from isospace.corpus.documents import NAVIGATION, Draft, UnreadableDocument, decode
 from isospace.corpus.formats.html import add_html
 from isospace.errors import first_line
 

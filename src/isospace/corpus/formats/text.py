@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from isospace.corpus.formats.draft import Draft, decode
+from isospace.corpus.documents import Draft, decode
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")

@@ -7,10 +7,8 @@ import re
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.draft import NAVIGATION, Draft, is_text
+from isospace.corpus.documents import NAVIGATION, TOO_LARGE, Draft, UnreadableDocument, is_text
 from isospace.corpus.lines import clean
-from isospace.corpus.documents import TOO_LARGE
 from isospace.errors import first_line
 from isospace.system.files import most_unpacked
 

@@ -1,7 +1,7 @@
 """Faster CPU code for some model families; values equal transformers' up to rounding.
 
 `FAMILIES` lists the families. `packed.py` has the shared parts: tokens without padding and dropout.
-`post_norm.py` has layers built like BERT's.
+`bert.py` has layers built like BERT's.
 """
 
 from __future__ import annotations
