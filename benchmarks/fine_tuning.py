@@ -106,6 +106,7 @@ WAYS = {
     "through the fixed map, temperature 0.03": Way(
         {"objective": SimCSE(head="none", temperature=0.03)}, map="fixed"
     ),
+    "through the fixed map, texts of 32 tokens": Way({"max_length": 32}, map="fixed"),
     "through the fixed map, a teacher": Way(
         {"objective": FOLLOWING, "teacher": "base+bm25"}, map="fixed"
     ),
