@@ -40,7 +40,6 @@ _NOT_FOR_OPTIONS = (
     "isospace.objectives.auxiliaries",
     "isospace.objectives.decoders",
     "isospace.objectives.heads",
-    "isospace.operators.whitening",
     "isospace.operators.similarity",
     "isospace.operators.whitening",
 )

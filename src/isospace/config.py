@@ -180,8 +180,9 @@ class CorpusConfig:
             value = getattr(self, name)
             if value not in (None, getattr(type(self), name)):
                 raise UserError(
-                    f"`{name}` {value} {named}: give one of the two. Rows of `columns` are texts "
-                    f"that belong together; `{name}` is for documents and single texts"
+                    f"`{name}` {value} and {named} exclude each other. Leave one of them out. Rows "
+                    f"of `columns` are texts that belong together; `{name}` is for documents and "
+                    "single texts"
                 )
         if not self.columns:
             refuse_idle(self, "`columns` ANCHOR POSITIVE", "label_column")

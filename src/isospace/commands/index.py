@@ -53,8 +53,8 @@ class Index(LoadsModels, CallsEndpoints):
         config = self.config
         if replace(config, to=IndexConfig.to) != IndexConfig():
             raise UserError(
-                "`delete`: takes the index (`to`) and nothing else. Leave files and other options "
-                "out, or add texts by another command"
+                "`delete` needs only the index (`to`). Leave out files and other options, and add "
+                "texts with a second command"
             )
         index = SearchIndex.open(config.to)
         deleted = index.delete(where)

@@ -189,7 +189,7 @@ def _require_comparable(
     require_alike(candidates)
     for (name, config), (other, its) in combinations(candidates.items(), 2):
         if config == its:
-            raise UserError(f"{name} and {other}: the same candidate twice. Leave one out")
+            raise UserError(f"{name} and {other} have the same settings. Leave one out")
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
@@ -212,7 +212,9 @@ def _require_different_names(names: Iterable[str]) -> None:
     rows = {_slug(BASE): BASE}
     for name in names:
         if other := rows.get(_slug(name)):
-            raise UserError(f"{name}: {other} is a row already. Give another name")
+            raise UserError(
+                f"{name}: the row {other} has this name, or the same folder. Give another name"
+            )
         rows[_slug(name)] = name
 
 

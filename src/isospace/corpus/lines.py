@@ -1,7 +1,7 @@
 """Clean texts on disk, one on each line, and their token ids.
 
 Cleaning removes control characters, and gives characters that look the same one spelling
-(`characters.normalise`). It folds white space to single blanks. Line breaks inside Chinese and
+(`unicode.normalise`). It folds white space to single blanks. Line breaks inside Chinese and
 Japanese text are removed.
 """
 

@@ -288,8 +288,8 @@ class Adapted:
         tested = folds and folds.benchmark(data.benchmark).pairs_digest()
         if tested != self.run.finished.pairs:
             raise UserError(
-                f"{self.source}: what is held out of {' '.join(config.text.corpus)} is no longer "
-                "what this run was tested by; give the texts to look in (`corpus`)"
+                f"{self.source}: the held-out part of {' '.join(config.text.corpus)} has changed "
+                "since the run was tested. Name the texts to show with `corpus`"
             )
 
 

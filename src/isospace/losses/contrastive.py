@@ -173,7 +173,7 @@ def mixed_cosines(
     *,
     variant: Literal["masked", "released", "paper"] = "masked",
 ) -> Tensor:
-    r"""Return the cosines of anchors with mixed negatives, further columns of InfoNCE.
+    r"""Return the cosines between anchors and mixed negatives, as extra columns of InfoNCE.
 
     $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad
       m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
@@ -285,7 +285,7 @@ def hardened_noise(
     steps: int = 4,
     step_size: float = 1e-3,
 ) -> Tensor:
-    r"""Move noise uphill on InfoNCE, in which it serves as further negatives.
+    r"""Move noise vectors by gradient ascent on InfoNCE; they serve as further negatives.
 
     $$\hat z \leftarrow \hat z + \beta\, g / \|g\|, \qquad g = \nabla_{\hat z} \ell(z, z', \hat z)$$
 
@@ -338,7 +338,7 @@ def weighted_cross_entropy(logits: Tensor, weights: Tensor, *, released: bool = 
 
 
 def angular_margin(a: Tensor, b: Tensor, margin: float = math.pi / 18) -> Tensor:
-    r"""Return $\cos(\theta_i + u)$ of the angles between rows; a positive's logit in ArcCon.
+    r"""Return $\cos(\theta_i + u)$, $\theta_i$ between rows i: a positive's cosine in ArcCon.
 
     Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
 

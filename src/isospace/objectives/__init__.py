@@ -1,4 +1,4 @@
-"""The table of objectives. A new row is a new file, one line here, and its test."""
+"""The table of objectives. A new objective is a class, one row here, and its test."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class CovarianceIdentity(MLPOrNone):
       + \lambda \frac1V \sum_v \frac1d \Big\| \frac{d}{\mathrm{tr}\,C_v} C_v - I \Big\|_F^2, \qquad
       C_v = \mathrm{Cov}(h_v)$$
 
-    $h_v$: view v before the head, where `whitenedcse` would whiten. The question is that of a talk
-    on WhitenedCSE: if mild whitening is enough, would a loss do? The identity is meant up to a
+    $h_v$: view v before the head, where `whitenedcse` would whiten. It tests whether a loss can
+    replace mild whitening, a question from a talk on WhitenedCSE. The identity is meant up to a
     scale, which cosines do not see. With a batch of N < d the penalty cannot fall below
     d / (N - 1) - 1; w = 0 leaves it alone. Relations: no paper has this exact form; the nearest are
     the terms of `vicreg`, and `dcl`, which compares the dimensions of two views.

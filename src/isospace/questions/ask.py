@@ -152,7 +152,7 @@ def filter_queries(
     return kept, {
         "near duplicates": len(written) - len(distinct),
         "copies": len(distinct) - len(own_words),
-        "not found": len(own_words) - len(kept),
+        "misses": len(own_words) - len(kept),
     }
 
 

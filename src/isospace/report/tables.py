@@ -37,8 +37,8 @@ from isospace.training.run import Run
 
 _PUBLISHED = "published"
 _QUOTED = (
-    "Rows marked published are quoted from the papers, never ours. They are of the same model and "
-    "pooling."
+    "Rows marked published are numbers from the papers, not measured here. They have the same base "
+    "model and pooling as the runs."
 )
 
 MEAN_SD = "mean ± standard deviation of the seeds"
@@ -404,10 +404,10 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     seeds = max(columns[measure].n for columns in results.scores.values())
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
-        f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, selected the row "
-        "of the verdict. A gain is the difference of unrounded means. "
-        f"{_baselines(results)}The interval is {_scope(results)}. p is of the gain over the base "
-        "model, corrected for all rows (Holm)."
+        f"x 100{spread}. {_protocol(protocol)} The verdict is about the row with the "
+        f"highest {criterion}, mean over the seeds. A gain is the difference of unrounded means. "
+        f"{_baselines(results)}The interval is {_scope(results)}. p is the p-value of the gain "
+        "over the base model, corrected for the number of rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
@@ -424,7 +424,7 @@ def _baselines(results: ComparisonResults) -> str:
     rows = ", ".join(f"{row} ({model})" for row, model in results.baselines.items())
     return (
         f"Baselines, scored once: {rows}. No baseline can be selected, so the verdict is never "
-        "about one, and their intervals are for other test items alone. "
+        "about one, and their intervals cover other test items, but no other seeds. "
     )
 
 

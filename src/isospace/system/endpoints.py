@@ -249,7 +249,9 @@ def _vectors(items: Any, count: int) -> NDArray[np.float32]:
     """Return the vectors of an answer in the order of the request, (count, dim); refuse others."""
     places = [item.get("index", place) for place, item in enumerate(items)]
     if sorted(places) != list(range(count)):
-        raise ValueError(f"{len(items)} came back, and their `index` does not number them")
+        raise ValueError(
+            f"{len(items)} vectors came back, and their `index` values are not 0 to {count - 1}"
+        )
     rows = [np.array(item["embedding"], np.float32).reshape(-1) for item in items]  # null is NaN
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1 or not widths[0]:

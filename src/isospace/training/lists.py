@@ -181,7 +181,7 @@ def make_lists(
         return Cosines.made(encoder, sides, cache, progress)
 
     began = time.monotonic()
-    teacher, description = None, "the base model ranks, and nothing teaches"
+    teacher, description = None, "no teacher; the base model ranks the candidates"
     if config.teacher is not None:
         teacher, description = _teacher(config, base_model, sides, cosines, select_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(base_model)

@@ -97,7 +97,7 @@ def require_of_objective(config: TrainConfig) -> None:
     if config.pass_tokens and not plain:
         raise UserError(
             f"`pass_tokens` {config.pass_tokens}: {name} trains an auxiliary network, or reads "
-            "tokens, and needs a batch at once. Leave `pass_tokens` out"
+            "tokens, and needs the whole batch in one pass. Leave `pass_tokens` out"
         )
 
 

@@ -99,7 +99,7 @@ def _attention(
     tokens: Packing,
     only: Tensor | None,
 ) -> Tensor:
-    """Compute `post_norm._attention` with rotated queries and keys."""
+    """Compute `bert._attention` with rotated queries and keys."""
     rate = part.attention_dropout if part.training else 0.0
     width, dim = part.head_dim, states.shape[1]
     heads = dim // width
