@@ -14,14 +14,10 @@ the test pairs.
 If documents must keep their vectors, only queries are mapped, and an encoder of their own is
 fine-tuned.
 
-If the user names several base models, each is scored with and without whitening first. The best of
-them is fine-tuned.
-
-Comparison of base models before a search: with and without whitening, on the same pairs.
-
-Whitening needs no training, so each model costs one pass over the texts. The model whose best
-version has the highest validation MRR is selected, and only this model is fine-tuned. The test
-pairs then give the gain of the selected model over the second best.
+If the user names several base models, `compare_base_models` first scores each with and without
+whitening on the same pairs. Whitening needs no training, so each model costs one pass over the
+texts. Only the model with the highest validation MRR is fine-tuned. The test pairs give its gain
+over the second best.
 """
 
 from __future__ import annotations

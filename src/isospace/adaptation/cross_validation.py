@@ -356,6 +356,7 @@ def _train(
     )
     encoders.put_behind(fit.encoder)
     with fit.opened():
+        # Only updates diverge: a base model that is not finite is a UserError.
         with suppress(Diverged):
             fit.train(updates)
         if fit.choice.step:

@@ -1,9 +1,8 @@
 """Fine-tune the base model for as long as the budget allows.
 
-Fine-tune an encoder for queries alone, while documents keep the base model's vectors.
-
-The vectors of documents never change, so they are computed once, and each query is compared with
-the passages of all training pairs at once:
+`fine_tune` trains one encoder for queries and documents. `fine_tune_queries` trains an encoder for
+queries alone, while documents keep the base model's vectors. These never change, so they are
+computed once, and each query is compared with the passages of all training pairs at once:
 
     L = -mean_i log( exp(cos(q_i, d_i) / t) / sum_j exp(cos(q_i, d_j) / t) )
 

@@ -3,10 +3,9 @@
 Cells run one after the other, or side by side in processes on this machine or on a cluster.
 Finished cells are read, stopped ones are resumed, and the others are started.
 
-Jobs: commands that run in parallel, each a process with a log and a share of the machine.
-
-The jobs end with this process. On a signal to stop, it signals each job once. If it is killed, the
-jobs' standard input ends, which `signals.end_with_input` treats as a request to stop.
+Processes side by side are jobs, each with a log and a share of the machine. The jobs end with this
+process. On a signal to stop, it signals each job once. If it is killed, the jobs' standard input
+ends, which `signals.end_with_input` treats as a request to stop.
 """
 
 from __future__ import annotations

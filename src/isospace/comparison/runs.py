@@ -1,7 +1,6 @@
 """Compare finished runs: scores, gains over a base model, a verdict.
 
-Baselines of a comparison: encoders that it does not train, scored once on its test items.
-
+Baselines are encoders that a comparison does not train. They are scored once on its test items.
 Each has a folder with `items.npz` (column -> value of each test item) and `scores.json` (all other
 results), which is written last.
 """

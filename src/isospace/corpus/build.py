@@ -64,6 +64,8 @@ from isospace.corpus.sources import DOCSTRINGS, Source, listed
 from isospace.errors import UserError
 from isospace.system.files import hash_of
 
+logger = logging.getLogger(__name__)
+
 
 class Staging:
     """Converter from documents to lines that records role, document and section of each line."""
@@ -221,8 +223,6 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
     owners = documents[np.unique(parts, return_index=True)[1]]
     return replace(structure, documents=parts, sections=sections + np.cumsum(within)), owners
 
-
-logger = logging.getLogger(__name__)
 
 _COUNTS = ("read", "empty", "too short", "too long")
 

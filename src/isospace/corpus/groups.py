@@ -29,6 +29,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.system.files import cache_folder, make_in_cache
+
 THRESHOLD = 0.8
 """Two texts are near duplicates if the Jaccard similarity of their word bigrams is at least this.
 
@@ -177,7 +179,9 @@ def _possible_pairs(texts: Texts, rows: NDArray[np.int64]) -> Iterator[tuple[int
     """Yield positions (earlier, later) in `rows` of candidate pairs, found by banding."""
     if len(rows) == 0:
         return
-    with tempfile.TemporaryFile() as file:
+    place = cache_folder()  # the system's temporary folder may be memory
+    make_in_cache(place)
+    with tempfile.TemporaryFile(dir=place) as file:
         start = 0
         for part in _in_parts(texts, rows):
             for band, keys in enumerate(_band_keys(part)):

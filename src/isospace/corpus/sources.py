@@ -29,6 +29,8 @@ from isospace.errors import UserError, first_line
 from isospace.system.files import most_unpacked
 from isospace.system.settings import with_home
 
+logger = logging.getLogger(__name__)
+
 FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
 """Formats of files of rows; each is also the ending of the file's name."""
 COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
@@ -144,8 +146,6 @@ def _why_unreadable(source: Source, error: Exception) -> str:
     kind = source.path.suffix if source.compression else source.format
     return f"cannot be read as {kind}: {reason}."
 
-
-logger = logging.getLogger(__name__)
 
 DOCSTRINGS = "docstrings"
 """Name for the docstrings of installed packages; "docstrings:FOLDER" reads a folder's modules."""
@@ -343,7 +343,7 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
             names = {
                 path: name
                 for path, name in found.items()
-                if not name.startswith("..") and _source(Path(name), None, documents)
+                if not name.startswith("../") and _source(Path(name), None, documents)
             }
         copies = [folder / name for name in names.values()]
         for copy in copies:

@@ -1,8 +1,6 @@
-"""Test and validation items of a run: pairs, STS sets, held-out text; and the scores on them.
+"""Test and validation items of a run, held-out text, and the scores of an encoder on them.
 
-Scores of one encoder on a benchmark, as result files hold them, and their tables.
-
-Held-out text of a corpus, which selects checkpoints, and label-free measurements on it.
+Held-out text selects checkpoints, by measurements that need no labels.
 """
 
 from __future__ import annotations

@@ -176,8 +176,6 @@ def _rows_of_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]
         yield where, cells[0], cells[1], grade
 
 
-logger = logging.getLogger(__name__)
-
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
     "title", "source",
@@ -341,7 +339,10 @@ def _as_labelled(file: UserFile) -> LabelledSentences:
 
 
 def _label(path: Path, line: int, cell: Any) -> str:
-    label = "" if cell is None or cell != cell else str(cell).strip()  # NaN: a gap in a table
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # a table with gaps holds whole numbers as 1.0
+    usable = isinstance(cell, str | int) or (isinstance(cell, float) and math.isfinite(cell))
+    label = str(cell).strip() if usable else ""
     if not label:
         raise UserError(f"{path}:{line}: {cell!r} is not a label. Give a word or a number")
     return label

@@ -1,9 +1,10 @@
-"""Retrieval by pairs: the rank of each second text among all of them, for its first text.
+"""Retrieval: ranks of right texts for pairs, and measures of ranked lists for graded judgements.
 
-This measure of domain adaptation needs no labels. The pairs are a question and its answer, or a
-summary and its description. If a corpus has no such pairs, they are the two halves of a sentence.
+For a pair, the second text is ranked among all second texts by the first text. This measure of
+domain adaptation needs no labels. The pairs are a question and its answer, or a summary and its
+description. If a corpus has no such pairs, they are the two halves of a sentence.
 
-Ranked lists against graded judgements: nDCG@10, MRR@10 and recall, for each query.
+Ranked lists with graded judgements have three measures for each query:
 
 - nDCG@10 (Järvelin & Kekäläinen 2002): the sum of grade / log2(1 + rank) over the first ten,
   divided by this sum for the best order of the judged documents. The gain is the grade, as in

@@ -1,14 +1,11 @@
 """Export of a run or a model: as a classic folder, for Hugging Face, or as an ONNX graph.
 
-Export of an encoder as a Hugging Face folder: weights, tokenizer, and code for the pooling.
+`transformers` has no pooling, so a folder for Hugging Face holds only the transformer. Its model
+card has the code that turns hidden states into vectors.
 
-`transformers` has no pooling, so the folder holds only the transformer. Its model card has the code
-that turns hidden states into vectors.
-
-Export of an encoder as one ONNX graph: token ids and mask in, the final vector out.
-
-The graph includes pooling, whitening (a dense layer) and normalisation, so nobody can pool its
-output wrongly. Batch size and length are dynamic, down to one sentence of one token.
+An ONNX graph maps token ids and mask to the final vector. It includes pooling, whitening (a dense
+layer) and normalisation, so nobody can pool its output wrongly. Batch size and length are dynamic,
+down to one sentence of one token.
 """
 
 from __future__ import annotations
@@ -91,7 +88,7 @@ def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> f
                 f"{encoder.source}: torch.onnx cannot express this model "
                 f"({type(encoder.transformer).__name__}) as a graph. Use `to` st or `to` hf"
             ) from error
-        gap = max(_gap(encoder, building, side) for side in encoder.prompts.sides)
+        gap = max(_graph_gap(encoder, building, side) for side in encoder.prompts.sides)
         (building / "README.md").write_text(card(_graph_usage(encoder)), encoding="utf-8")
         write_sums(building)
     return gap
@@ -187,7 +184,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
+def _graph_gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
     """Return the largest 1 - cosine between the encoder's and the graph's vectors of a side."""
     texts = [encoder.prompts.for_side(side) + text for text in PROBES]
     exact = encode_with_graph(folder, texts)
@@ -238,10 +235,10 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
         save_transformer(encoder.model[0], building)
-        usage = _usage(encoder, pooling, _loader(encoder).__name__)
+        usage = _hf_usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         write_sums(building)
-        return _check(encoder, building)
+        return _hf_gap(encoder, building)
 
 
 def _pooling(encoder: Encoder) -> PoolingName:
@@ -267,7 +264,7 @@ def _loader(encoder: Encoder) -> Any:
     return AutoModel if general is own else own
 
 
-def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
+def _hf_usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
     rule, normalised = POOLINGS[pooling], any(isinstance(m, Normalize) for m in encoder.model)
     layers = " + ".join(f"out.hidden_states[{i}]" for i in rule.layers)
     states = f"({layers}) / {len(rule.layers)}" if len(rule.layers) > 1 else layers
@@ -308,7 +305,7 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
     return Usage("transformers", text)
 
 
-def _check(encoder: Encoder, folder: Path) -> float:
+def _hf_gap(encoder: Encoder, folder: Path) -> float:
     """Return the largest 1 - cosine to the folder, loaded with `transformers` and pooled."""
     try:
         with TemporaryDirectory() as empty:

@@ -1,9 +1,4 @@
-"""Objectives on the correlations of dimensions: VICReg, Barlow Twins and a study of its rank.
-
-VICReg: penalties on variances and covariances; and InfoNCE with such a penalty.
-
-Barlow Twins, and SimCSE++'s study of its rank with artificial rows.
-"""
+"""Objectives on correlations of dimensions: VICReg, Barlow Twins, and two studies with InfoNCE."""
 
 from __future__ import annotations
 

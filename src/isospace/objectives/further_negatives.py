@@ -1,6 +1,7 @@
-"""Further negatives: noise (GS-InfoNCE), hardened noise (DCLR), mixes of the batch (MixCSE).
+"""Objectives with further negatives: noise, mixes of the batch, or a queue.
 
-Negatives from a queue that a momentum network fills: ESimCSE, MoCoSE.
+GS-InfoNCE has noise, DCLR hardened noise, MixCSE mixes. A momentum network fills the queues of
+ESimCSE and MoCoSE.
 """
 
 from __future__ import annotations

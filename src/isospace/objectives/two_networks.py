@@ -1,9 +1,4 @@
-"""Objectives of two networks: CT and PCL.
-
-CT: two towers that start equal and separate on pairs of unlike sentences.
-
-PCL: many edited copies of a sentence as positives, and two networks that teach each other.
-"""
+"""Objectives of two networks: CT and PCL."""
 
 from __future__ import annotations
 

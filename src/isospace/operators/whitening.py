@@ -7,8 +7,6 @@ sentences. Each index of the leading axes (each view) is whitened separately.
     C = (y - mean)^T (y - mean) / batch,   out = (y - mean) W(C),   W^T C W = I;
     out is returned in the original column order.
 
-Inverse square roots of covariance matrices: ZCA and PCA.
-
 `zca` and `pca` map positive semi-definite matrices `C` (..., dim, dim) to `W` of the same shape
 such that `W.T @ C @ W = I`. A centred row vector `x` is whitened as `x @ W`. Directions whose
 variance is rounding noise become zero (the pseudo-inverse). Rank-deficient, constant or zero input

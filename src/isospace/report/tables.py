@@ -1,7 +1,4 @@
-"""Tables of runs: scores before and after, retrieval, other text, and the papers' columns.
-
-All tables of a report, tables of comparisons first.
-"""
+"""Tables of runs and comparisons: scores, retrieval, other text, and the papers' columns."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""The table of an index; the only module that uses LanceDB.
+"""The table of an index, and the types of its columns; the only module that uses LanceDB.
 
-Metadata columns: type inference from the first files, conversion of values, and filters.
-
-isospace has its own inference, because pyarrow.csv and pandas lose information. They read the code
-02139 as the number 2139, and round an id of twenty digits.
+isospace infers the types of metadata columns itself, because pyarrow.csv and pandas lose
+information. They read the code 02139 as the number 2139, and round an id of twenty digits.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -328,11 +326,20 @@ class Database:
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
-    def ids(self) -> Iterator[tuple[str, str]]:
-        """Yield all ids, each with the id of the long row that it is a passage of, or itself."""
+    def ids(self, files: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+        """Yield ids, each with the id of the long row that it is a passage of, or itself.
+
+        With `files`, only ids that begin with "FILE:", of one of these files.
+        """
+        column = self._lancedb.col("id")
+        # ";" is next to ":".
+        begin = [(column >= f"{file}:") & (column < f"{file};") for file in files]
+        query = self._table.search()
+        if begin:
+            query = query.where(reduce(operator.or_, begin))
         names = ["id", _PASSAGE_OF]
         with self._working("read"):
-            for batch in self._table.search().select(names).to_batches():
+            for batch in query.select(names).to_batches():
                 ids, rows = (batch[name].to_pylist() for name in names)
                 yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
 

@@ -196,6 +196,10 @@ def _survey(
     return rows, guess.columns if columns is None else columns, first, spread
 
 
+_FEW_FILES = 32
+"""Number of files up to which the index is asked for their rows, and not for all rows."""
+
+
 class _Files:
     """The rows of files for an index, and the rows that the files no longer have."""
 
@@ -226,8 +230,12 @@ class _Files:
                 self._last[name] = number
 
     def stale(self) -> Iterator[str]:
-        """Yield the ids FILE:ROW in the index, and of passages, that no file has any more."""
-        for key, row in self._index.database.ids():
+        """Yield the ids FILE:ROW in the index, and of passages, that no file has any more.
+
+        Call it after all `slices` were read.
+        """
+        few = [*self._last] if len(self._last) <= _FEW_FILES else []
+        for key, row in self._index.database.ids(few):
             name, _, number = row.rpartition(":")
             if name not in self._last or not number.isdecimal():
                 continue

@@ -1,6 +1,6 @@
-"""An index on disk: texts with vectors and metadata, and the name of the model.
+"""An index on disk: texts with vectors and metadata, and its settings in isospace.json.
 
-isospace.json, the settings file of an index: its columns and its model.
+`About` is that file. It names the columns, and the model that encoded the texts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import normalise, require_strings, without_surrogates
 from isospace.vectors.vector_files import (
-    FILE,
     FILE as COMPRESSION,
     fit_compression,
     read_compression,
@@ -292,7 +291,7 @@ class SearchIndex:
         compression = fit_compression(compress, encoder, fit_on, progress or Logged())
         database = Database(folder, columns, compression, new=True)
         if compress != FULL:
-            write_compression(folder / FILE, compression)
+            write_compression(folder / COMPRESSION, compression)
         about.write(folder)  # last, since this file makes the folder an index
         return cls(folder, about, database, encoder)
 
@@ -316,7 +315,7 @@ class SearchIndex:
         about = About.read(folder)
         compression = Compression(FULL, about.dim)
         if about.compress != FULL:
-            compression = read_compression(folder / FILE)
+            compression = read_compression(folder / COMPRESSION)
         database = Database(folder, about.columns, compression, new=False)
         encoder = None if model is None else load_model(folder, about, str(model), query_prompt)
         return cls(folder, about, database, encoder, query_prompt)
@@ -399,9 +398,14 @@ class SearchIndex:
             UserError: as for `add`.
             Stopped: cluster workers died repeatedly on one slice.
         """
+        seen: set[str] = set()
+        again: list[Row] = []
 
         def unencoded() -> Iterator[tuple[dict[str, tuple[Any, ...]], Changes]]:
             for rows in slices:
+                if on_cluster:
+                    again.extend(row for row in rows if row.id in seen)
+                    seen.update(row.id for row in rows)
                 to_encode, change = self.database.put_unencoded(rows)
                 advance(len(rows) - len(to_encode))
                 yield to_encode, change
@@ -414,6 +418,8 @@ class SearchIndex:
             if rows:
                 self.database.write(rows, next(vectors))
             changes += change
+        if again:  # a cluster reads ahead, before the earlier row of the same id is written
+            changes += Changes(deleted=self.add_slices([again], lambda _: None).deleted)
         return changes
 
     def _encoded(

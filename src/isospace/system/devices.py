@@ -1,7 +1,4 @@
-"""The machine and its processes: device, threads, bf16, memory and versions.
-
-Communication between the processes that share a run.
-"""
+"""The machine and the processes of a run: devices, memory, versions, and exchange of values."""
 
 from __future__ import annotations
 

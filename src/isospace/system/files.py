@@ -1,8 +1,6 @@
-"""Files and folders that appear only when they are complete.
+"""Files and folders that appear only when they are complete, and the user's cache of such folders.
 
-Atomic writing: a kill at any moment leaves the old file or the new one, never half a file.
-
-The user's cache: folders that are built once, and appear only when complete.
+A kill at any moment leaves the old file or the new one, never half a file.
 """
 
 from __future__ import annotations

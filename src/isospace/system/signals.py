@@ -1,6 +1,6 @@
-"""Signals: Ctrl-C, SIGTERM or a closed terminal end the work once, and no signal is lost.
+"""Signals that end the work once, and the place of this process among those that share a run.
 
-Processes that share one run, started by torchrun or accelerate.
+Ctrl-C, SIGTERM or a closed terminal end the work, and no signal is lost.
 """
 
 from __future__ import annotations

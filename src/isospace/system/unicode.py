@@ -1,10 +1,9 @@
-"""Checks and repairs of strings that are not valid Unicode, or not safe for a terminal.
+"""Repairs of strings, and one spelling for characters that look the same.
 
-One spelling for characters that look the same to a reader and differ for a tokenizer.
-
-Normalisation covers ligatures and other shapes of letters, widths, kinds of blanks and hyphens,
-accents, and invisible characters. NFKC would change too much: x² would become x2, and ½ and ™
-several characters.
+Strings may be invalid Unicode, or unsafe for a terminal. A tokenizer separates characters that a
+reader cannot tell apart. Normalisation covers ligatures and other shapes of letters, widths, kinds
+of blanks and hyphens, accents, and invisible characters. NFKC would change too much: x² would
+become x2, and ½ and ™ several characters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Fine-tuning: do all updates, evaluate now and then, and keep the best checkpoint.
+"""Fine-tune: do all updates, evaluate now and then, and keep the best checkpoint.
 
-`train` scores and ships the kept weights; `adapt` makes candidates of them.
-
-Evaluations of an encoder during its training, by which a checkpoint is selected.
+`Fit` is one process of a training. `Evaluations` collects the measurements that select the
+checkpoint. `train` tests and ships the kept weights; `adapt` makes candidates of them.
 """
 
 from __future__ import annotations
@@ -218,7 +217,7 @@ class Fit:
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
         self._saved_step, self._saved_at = 0, time.monotonic()
-        self._stopped: dict[str, Any] | None = None
+        self._to_resume: dict[str, Any] | None = None
         """The checkpoint of a stopped run, until it is restored."""
         self.begun: int | None = None
         if run is None:  # the first process makes it for all
@@ -274,7 +273,7 @@ class Fit:
                 f"{self.run.folder}: this run began on {len(state['random'])} processes. Resume it "
                 "on as many"
             )
-        self._stopped, self.begun = state, int(state["total_steps"])
+        self._to_resume, self.begun = state, int(state["total_steps"])
 
     @property
     def shortfall(self) -> str:
@@ -292,13 +291,14 @@ class Fit:
                 budget in minutes allows. A resumed run keeps its number of updates, whatever the
                 clock says.
         """
-        if self._stopped is None:
+        if self._to_resume is None:
             updates = self._budget.updates if updates is None else updates
             self.loop.total_steps = broadcast(self.accelerator, updates)
         self._evaluate()
-        if self._stopped is not None:
-            self._restore(self._stopped)
-            self._stopped = planned = None  # frees weights and moments
+        if self._to_resume is not None:
+            self._restore(self._to_resume)
+            self._to_resume = None  # frees weights and moments
+            planned = None  # a resumed run keeps its number of updates
         else:
             if self.main:
                 self.run.rewind(-1)
@@ -307,13 +307,13 @@ class Fit:
             if self.config.budget[1] == "minutes":
                 planned = planned or (lambda: self._budget.updates_by_now(self.paces))
         if self.loop.total_steps:
-            self.progress.line("train", self._plan)
+            self.progress.line("train", self._described)
         with self._stop.delayed():
             while self.loop.step < self.loop.total_steps:
                 self._train(planned)
 
     @property
-    def _plan(self) -> str:
+    def _described(self) -> str:
         """The length of the training and its place, as text."""
         loop, config = self.loop, self.config
         unit = "sentences" if config.views == "dropout" else "pairs"

@@ -128,7 +128,9 @@ class Loop:
         return {name: x for name, x in state.items() if not name.startswith(frozen)}
 
     def _load_auxiliary(self, state: dict[str, Any]) -> None:
-        self.training.modules.load_state_dict(state, strict=False)  # without the frozen parts
+        own = self.training.modules.state_dict()
+        frozen = own.keys() - self._auxiliary_state().keys()
+        self.training.modules.load_state_dict({name: own[name] for name in frozen} | state)
 
     def state(self) -> dict[str, Any]:
         """Return the state of the run for a checkpoint, without the random states."""

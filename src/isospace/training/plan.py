@@ -1,7 +1,4 @@
-"""The passes of an update: the plan of an objective, for single texts or for pairs.
-
-The inputs of a plan's views: the texts of an example, unchanged or edited.
-"""
+"""The passes of an update, for single texts or for pairs, and the inputs that they encode."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Preparation of a run: data, corpus, encoder and tokens, the cheap parts first.
-
-Checks across settings, made before any text is read.
-"""
+"""Prepare a run: check its settings, then read texts, corpus and encoder, the cheap parts first."""
 
 from __future__ import annotations
 

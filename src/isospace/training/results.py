@@ -1,8 +1,6 @@
 """The results of a run; only this module knows the fields of results.json.
 
-Scores of a base model and of the model adapted from it, as result files hold them.
-
-Selection of a checkpoint: by labels, without labels, or the last.
+A run selects a checkpoint by labels, without labels, or the last.
 
 **label-free** (the default). Every evaluation measures held-out text. If the corpus has natural
 pairs (a docstring's summary and its next paragraph, or anchor and positive), the criterion is their

@@ -193,7 +193,12 @@ class Run:
         if not self.sample_path.is_file():
             return None
         arrays = read_arrays(self.sample_path)
-        sentences = json.loads(arrays["sentences"].tobytes())
+        try:
+            sentences = json.loads(arrays["sentences"].tobytes())
+        except ValueError as error:
+            raise UserError(
+                f"{self.sample_path}: its sentences are not JSON. The file is damaged"
+            ) from error
         before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
         return Sample(tuple(sentences), before, after)
 

@@ -76,7 +76,10 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IG
 _CHARSETS = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
     "shift_jis": "cp932",
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
     "gb2312": "gb18030",
     "gbk": "gb18030",
     "euc_kr": "cp949",
