@@ -45,6 +45,8 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     ("words", "message"),
     [
         (["train"], "--corpus is missing"),
+        (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
+        (["train", "--corpus", "x", "--budget", "--seed", "3"], "--budget (nothing): has no unit"),
         (
             ["train", "--corpus", "x", "--budget", "10 minuts"],
             "--budget 10 minuts: unknown unit minuts; give sentences, tokens, epochs or minutes",

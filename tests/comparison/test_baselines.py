@@ -107,8 +107,8 @@ def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
     ("baselines", "words"),
     [
         ({"glove": "glove:none.txt"}, r"`baselines` glove:none\.txt: no such file"),
-        ({"simcse_head=none": "minilm"}, "simcse:head=none is a row already"),
-        ({"a b": "minilm", "a_b": "minilm"}, "a_b: a b is a row already"),
+        ({"simcse_head=none": "minilm"}, "the row simcse:head=none"),
+        ({"a b": "minilm", "a_b": "minilm"}, "a_b: the row a b"),
     ],
 )
 def test_baselines_that_cannot_be_are_refused_before_the_first_run(

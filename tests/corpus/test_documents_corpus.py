@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from isospace.config import CorpusConfig
+from isospace.corpus import sources
 from isospace.corpus.build import cut_long
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.relations import (
@@ -246,12 +247,13 @@ def test_a_row_that_is_wrong_further_down_stops_the_reading(tmp_path):
         load_corpus(CorpusConfig(corpus=(str(tmp_path),)), tmp_path / "cache")
 
 
-def test_what_isospace_wrote_into_the_folder_is_no_part_of_the_corpus(tmp_path, caplog):
+@pytest.mark.parametrize("marks", sources._OUTPUTS, ids=min)
+def test_what_isospace_wrote_into_the_folder_is_no_part_of_the_corpus(tmp_path, caplog, marks):
     """A second run in a folder of text read the report of the first, held-out sentences and all."""
     output = tmp_path / "in" / "runs" / "first"
     output.mkdir(parents=True)
     write(tmp_path / "in", titled(3))
-    for name in ("results.json", ".lock", "report.html"):
+    for name in (*marks, "report.html"):
         (output / name).write_text("<p>Sentences of the report, which are no text.</p>")
     corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "in"),)), tmp_path / "cache")
     assert corpus.counts["documents"] == 3

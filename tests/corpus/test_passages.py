@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from isospace.corpus.passages import LONGEST_WORD, count_words, document_sentences, passages
 from isospace.corpus.prose import docstring_sentences
@@ -16,6 +16,7 @@ PARAGRAPHS = st.lists(
 )
 
 
+@example(["猫" * 50])
 @given(PARAGRAPHS)
 def test_nothing_is_lost_and_nothing_is_too_long(paragraphs):
     found = list(passages(paragraphs, SIZE, docstring_sentences))

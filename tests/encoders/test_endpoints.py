@@ -169,8 +169,8 @@ def _with(change):
 
 
 SPOILT = {
-    "31 came back": _with(lambda items: items.pop()),
-    "`index` does not number them": _with(lambda items: items[0].update(index=items[1]["index"])),
+    "31 vectors came back": _with(lambda items: items.pop()),
+    "`index` values are not 0 to": _with(lambda items: items[0].update(index=items[1]["index"])),
     "widths are [31, 32]": _with(lambda items: items[0]["embedding"].pop()),
     "a vector has 31 dimensions": _with(lambda items: [i["embedding"].pop() for i in items]),
     "NaN or infinity, the first at 31": _with(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sts_files import DATA
 
 from isospace.errors import UserError
 from isospace.evaluation import senteval
@@ -17,6 +18,17 @@ SIZES = {"STS12": 21, "STS13": 22, "STS14": 23, "STS15": 24, "STS16": 25}
 SIZES |= {"STSBenchmark": 26, "SICKRelatedness": 40}
 TEST = slice(20, 37)
 """The rows of SICK that stand for the test file."""
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the STS sets")
+def test_the_sums_are_those_of_sick():
+    path = DATA / "downstream" / "SICK" / "SICK_test_annotated.txt"
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    assert {
+        "pairs": len(rows),
+        "gold_sum": pytest.approx(sum(float(row[3]) for row in rows)),
+        "characters": sum(len(row[1] + row[2]) for row in rows),
+    } == senteval.SICK_TEST
 
 
 def columns(count):

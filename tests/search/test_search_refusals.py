@@ -85,12 +85,13 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
     [
         (
             ["index", "--layout", "lines", "--delete", "id = 'a'"],
-            ["--delete: takes the index (--to) and nothing else"],
+            ["--delete needs only the index (--to)"],
         ),
         (["index", "t.csv", "--keep", "age"], ["--keep age", "year, kind", "--to"]),
         (["index", "t.csv"], ['t.csv, row 2: column "year" has 1.5']),
         (["index", "t.csv", "--to", "new", "--keep", "text"], ['column "text"']),
         (["index", "t.txt", "--to", "full"], ["full: exists already"]),
+        (["search", "cat", "--index", "new"], ["new: not an index (no such folder)"]),
     ],
 )
 def test_bad_input_is_one_line(folder, capsys, monkeypatch, words, facts):

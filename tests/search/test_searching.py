@@ -8,12 +8,16 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from routed import write_routed
 from search_index import TEXTS, YEARS, run
 from toy import sentences
 
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
+from isospace.operators.nearest import unit_rows
 from isospace.search import Changes, SearchIndex, index as module
+from isospace.search.database import Row
 from isospace.search.index import About
 
 WEIRD = ["it's", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "%_", "😀"]
@@ -233,3 +237,31 @@ def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
         index.refresh()
         assert list(looks) == [f"t{i}" for i in range(40)]
     assert len(reader) == 330  # it sees what the other wrote
+
+
+def test_models_that_encode_documents_alike_share_an_index(toy_model, tmp_path):
+    base, routed = write_routed(toy_model, tmp_path)
+    for made in (base, routed):
+        folder = tmp_path / f"index-{made.name}"
+        SearchIndex.create(folder, str(made)).add(TEXTS[:9], [str(row) for row in range(9)])
+        for model in (base, routed):
+            encoder = load_encoder(str(model), device="cpu")
+            documents = unit_rows(encoder.embed(TEXTS[:9], side="document"))
+            wanted = documents @ unit_rows(encoder.embed(["a cat"], side="query"))[0]
+            hits = SearchIndex.open(folder, str(model)).search("a cat", k=9).hits[0]
+            expected = [wanted[int(hit.id)] for hit in hits]
+            assert [hit.cosine for hit in hits] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):
+    """A cluster reads slices ahead, before the earlier row of the same id is written."""
+
+    def read_ahead(begin, items, workers, in_order):
+        yield from (index._vectors(some, "document", lambda _: None) for some in list(items))
+
+    monkeypatch.setattr(module, "map_on_cluster", read_ahead)
+    before, values = len(index), {"year": 2000, "kind": "x"}
+    long = [Row(f"the cat {n}", "twice", values, None, n, 3) for n in (1, 2, 3)]
+    whole = [Row("the dog", "twice", values)]
+    index.add_slices([long, whole], lambda _: None, on_cluster=2)
+    assert len(index) == before + 1

@@ -108,6 +108,11 @@ def test_an_average_of_sets_that_share_all_sentences_is_no_surer_than_one():
     assert standard_error(average([one, other])) == pytest.approx(
         standard_error(one) / np.sqrt(2), rel=0.01
     )
+    few = spearman_scores(cosines[:, :40], gold[:40], sentences[:40] + 400)
+    both = average([one, few])
+    assert both.by_seed[0] == pytest.approx((one.by_seed[0] + few.by_seed[0]) / 2)
+    apart = (standard_error(one) ** 2 + standard_error(few) ** 2) / 4
+    assert standard_error(both) ** 2 == pytest.approx(apart, rel=0.03)
 
 
 def test_encoders_that_err_by_sentences_differ_by_chance_as_often_as_said():

@@ -102,6 +102,9 @@ def test_every_pair_is_tested_and_the_largest_difference_comes_first():
     assert found[0].shown
     means = [one.gain.mean for one in found]
     assert means == sorted(means, reverse=True)
+    close = differences(rows_of({"a": 0.0, "b": 0.02, "c": 0.01}))[0]
+    assert close.gain.p < 0.05 < close.holm_p == pytest.approx(3 * close.gain.p)
+    assert not close.shown
 
 
 def test_ahead_means_for_other_items_too():

@@ -109,10 +109,13 @@ def golden(*prefixes: str, rel: float = BASELINE) -> Callable[[Callable[..., Any
         @files(*prefixes)
         def test(path: Path, precision: str) -> None:
             file = read(path)
+            checked = 0
             for key, names, loss in rows(file):
                 inputs = {name: file[name] for name in names.split()}
                 by = partial(total, loss) if isinstance(loss, Objective) else loss
                 check(file, key, precision, inputs, by, rel=rel)
+                checked += 1
+            assert checked
 
         return test
 

@@ -20,6 +20,8 @@ SETTINGS = {
     "another tower": {"objective": small("ct")},
     "a discriminator": {"objective": small("diffcse")},
     "a template": {"objective": small("promptbert")},
+    "a decoder": {"objective": small("tsdae")},
+    "spans": {"objective": small("declutr")},
 }
 
 

@@ -48,7 +48,7 @@ def views_by_a_loop(model, objective, columns):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("normalised", [False, True])
 def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised):
-    model = load_encoder(str(toy_model)).model
+    model = load_encoder(str(toy_model), device="cpu").model
     if normalised:
         model.append(Normalize())
     objective = SMALL[name]
@@ -67,7 +67,7 @@ def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised
 
 
 def test_two_columns_are_pairs_in_both_directions(toy_model):
-    model = load_encoder(str(toy_model)).model
+    model = load_encoder(str(toy_model), device="cpu").model
     Noise(model).set(0.0)  # with pairs, two views of a text are not needed
     objective, columns = SimCSE(head="none"), features(model, 2)
     [loss] = ObjectiveLoss(model, objective)(columns).values()
@@ -79,7 +79,7 @@ def test_two_columns_are_pairs_in_both_directions(toy_model):
 
 
 def test_the_columns_are_the_texts_of_an_example(toy_model):
-    model = load_encoder(str(toy_model)).model
+    model = load_encoder(str(toy_model), device="cpu").model
     triples = SimCSE(supervision="triples")
     with pytest.raises(UserError, match=r"simcse .* 1 text\(s\) .*pairs.* has 3 text column"):
         ObjectiveLoss(model, SimCSE())(features(model, 3))
@@ -87,7 +87,7 @@ def test_the_columns_are_the_texts_of_an_example(toy_model):
 
 
 def test_a_model_without_dropout_is_refused(toy_model):
-    model = load_encoder(str(toy_model)).model
+    model = load_encoder(str(toy_model), device="cpu").model
     Noise(model).set(0.0)
     with pytest.raises(UserError, match=r"dropout of 0.*Noise\(model\)"):
         ObjectiveLoss(model, SimCSE())(features(model))
@@ -95,7 +95,7 @@ def test_a_model_without_dropout_is_refused(toy_model):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_batch_of_one_sentence_teaches_nothing(toy_model, name):
-    model = load_encoder(str(toy_model)).model
+    model = load_encoder(str(toy_model), device="cpu").model
     objective = SMALL[name]
     loss = ObjectiveLoss(model, objective)
     terms = loss([dict(model.preprocess(TEXTS[:1]))])
@@ -120,7 +120,7 @@ def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
     pytest.importorskip("datasets", reason="needs isospace[hub]")
     logged = [entry for entry in train_scd(toy_model, tmp_path) if "loss" in entry]
     assert len(logged) == 2
-    loss = ObjectiveLoss(load_encoder(str(toy_model)).model, SMALL["scd"])
+    loss = ObjectiveLoss(load_encoder(str(toy_model), device="cpu").model, SMALL["scd"])
     for entry in logged:
         terms = [entry[term] for term in loss.objective.term_names]
         assert entry["loss"] == pytest.approx(sum(terms), abs=1e-3)

@@ -81,6 +81,7 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
     assert [encoded.before, encoded.done] == [256, ROWS - 256]
     assert [watched.bars[0], watched.bars[-1]] == [256, ROWS]
     assert watched.lines == ["encode 256 of 600 rows were there already"]
+    assert run(killed).done == 0
     run(config)
     assert files(killed.output) == files(config.output)
 
