@@ -43,7 +43,7 @@ def test_impossible_values_are_refused(field, value, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"column": "a", "columns": ("b", "c")}, "`column` a `columns` b c:"),
+        ({"column": "a", "columns": ("b", "c")}, "`column` a and `columns` b c"),
         ({"columns": ("b",)}, "`columns` b: only one"),
         ({"columns": ("b", "b")}, "`columns` b b: one column is named twice"),
         ({"label_column": "a"}, "`label_column` a"),

@@ -96,7 +96,7 @@ def test_another_text_than_the_runs_is_refused(adapted):
     before = documents.read_bytes()
     documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-150]))
     try:
-        with pytest.raises(UserError, match=r"no longer what this run was tested by.*`corpus`"):
+        with pytest.raises(UserError, match=r"has changed since.*`corpus`"):
             adapted.texts(Logged())
     finally:
         documents.write_bytes(before)
