@@ -16,7 +16,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts
 from isospace.statistics.gains import spearman
 from isospace.statistics.verdict import VerdictKind
-from isospace.training.results import LAST
+from isospace.training.results import BY_LAST
 
 COLUMNS = tuple(PAPER_COLUMNS.values())
 PARTS = ("before", "after", "group", "gold", "seen")
@@ -138,7 +138,7 @@ def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path)
     assert verdict.text.startswith("Keep the base model: every run preferred its base model")
 
 
-@pytest.mark.parametrize(("criterion", "name"), [("pairs_mrr", None), (LAST, "a")])
+@pytest.mark.parametrize(("criterion", "name"), [("pairs_mrr", None), (BY_LAST, "a")])
 def test_the_start_is_chosen_only_where_the_criterion_chose_among_checkpoints(
     tmp_path, criterion, name
 ):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isospace.evaluation.benchmark import NOISY_SENTENCES, PAIRS, SENTENCES, HeldOut
+from isospace.evaluation.benchmark import (
+    HELD_OUT_PAIRS,
+    HELD_OUT_SENTENCES,
+    NOISY_SENTENCES,
+    HeldOut,
+)
 from isospace.evaluation.pairs import TextPairs
 
 LARGE = [f"held-out sentence number {i}" for i in range(4000)]
@@ -27,7 +32,10 @@ def test_an_evaluation_measures_a_fixed_part_of_much_text():
     assert list(held_out.pairs)[:2] == [(LARGE[0], LARGE[2000]), (LARGE[4], LARGE[2004])]
     clean, noisy = Recorder(), Recorder()
     held_out.measure(clean, noisy)
-    assert clean.counts == [SENTENCES, 2 * PAIRS]  # in one call, as `select_weight` makes it
+    assert clean.counts == [
+        HELD_OUT_SENTENCES,
+        2 * HELD_OUT_PAIRS,
+    ]  # in one call, as `select_weight` makes it
     assert noisy.counts == [NOISY_SENTENCES, NOISY_SENTENCES]
 
 

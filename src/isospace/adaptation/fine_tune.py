@@ -51,7 +51,7 @@ from isospace.training.examples import Examples
 from isospace.training.fit import Fit
 from isospace.training.loop import FEWEST_UPDATES, evaluation_steps
 from isospace.training.prepare import base_encoder
-from isospace.training.results import LAST, PAIRS, Choice, TrainingFacts
+from isospace.training.results import BY_LAST, BY_PAIRS, Choice, TrainingFacts
 from isospace.training.step import CLIP_NORM, Diverged
 from isospace.views import View
 from isospace.whiten.fitting import drop_normalize
@@ -93,7 +93,7 @@ def nothing_trained(search: Search, enough: int) -> FineTuned:
             "Queries are mapped, and not fine-tuned, because a small folder is cross-validated.",
         )
     rule = search.task.training.select
-    choice = Choice(0, rule, PAIRS, (), "nothing was fine-tuned")
+    choice = Choice(0, rule, BY_PAIRS, (), "nothing was fine-tuned")
     return FineTuned(facts_of(search, choice, 0), notes=notes)
 
 
@@ -244,7 +244,7 @@ def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]
 
 MOST_PASSAGES, FEWEST_PASSAGES = 12_000, 1_000
 """Largest and smallest number of pairs whose passages a query is compared with."""
-FILE = "checkpoints/queries.pt"
+_QUERY_WEIGHTS = "checkpoints/queries.pt"
 """File in the run's folder with the final weights."""
 _WARM_UP = 0.1
 """Share of the updates in which the learning rate rises."""
@@ -311,7 +311,7 @@ def train_queries(
     optimizer = torch.optim.AdamW(
         parameters, config.learning_rate, weight_decay=config.weight_decay
     )
-    batches, started = _batches(len(ids), config.batch_size, config.seed), time.monotonic()
+    batches, started = _random_batches(len(ids), config.batch_size, config.seed), time.monotonic()
     for step in range(updates):
         left = 1 - step / updates
         if seconds < math.inf:
@@ -336,7 +336,7 @@ def train_queries(
         yield float(loss.detach())
 
 
-def _batches(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
+def _random_batches(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
     """Yield full batches of rows, in a new random order in each pass."""
     random, size = np.random.default_rng(seed), min(size, count)
     while True:
@@ -351,17 +351,17 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
     A stopped training begins anew: one pass over the queries takes minutes, whatever the budget.
     `until` is the time at which the search must end; `None` for a budget in tokens.
     """
-    file, config = search.run.folder / FILE, search.task.training
+    file, config = search.run.folder / _QUERY_WEIGHTS, search.task.training
     if not file.is_file():
-        checkpoint.save(file, _train(search, until))
+        checkpoint.save(file, _trained_state(search, until))
     state = checkpoint.load(file)
     updates = state["updates"]
-    choice = Choice(updates, config.select, LAST, (), "the last update")
+    choice = Choice(updates, config.select, BY_LAST, (), "the last update")
     facts = facts_of(search, choice, updates)
     return FineTuned(facts, state["weights"], tuple(state["notes"]))
 
 
-def _train(search: Search, until: float | None) -> dict[str, Any]:
+def _trained_state(search: Search, until: float | None) -> dict[str, Any]:
     """Train; return the weights (`None` if there are none), the number of updates, and notes."""
     encoders, config = search.encoders, search.task.training
     examples = Examples.from_corpus(config, search.task.data.corpus)
@@ -380,7 +380,7 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
         updates = min(updates, int(search.task.config.budget[0] / each / config.batch_size))
     if updates < FEWEST_UPDATES or most < FEWEST_PASSAGES:
         budget = number_of(*search.task.config.budget)
-        return _nothing(
+        return _no_weights(
             notes,
             f"Nothing was trained: the text and a budget of {budget} give {updates} updates of "
             f"{config.batch_size} queries, compared with {len(set(passages)):,} passages. "
@@ -406,14 +406,16 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
                 advance(1, f"loss {loss:.3f}")
         except Diverged as error:
             note = f"The training diverged at update {error.step}, and gave no candidate."
-            return _nothing(notes, note)
+            return _no_weights(notes, note)
     if not done:
-        return _nothing(notes, "Nothing was trained: the time was over when passages were encoded.")
+        return _no_weights(
+            notes, "Nothing was trained: the time was over when passages were encoded."
+        )
     weights = {name: own.detach().cpu() for name, own in encoder.model.state_dict().items()}
     return {"weights": weights, "updates": done, "notes": notes}
 
 
-def _nothing(notes: Sequence[str], reason: str) -> dict[str, Any]:
+def _no_weights(notes: Sequence[str], reason: str) -> dict[str, Any]:
     return {"weights": None, "updates": 0, "notes": [*notes, reason]}
 
 

@@ -44,7 +44,7 @@ from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.progress import Progress
 from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
-from isospace.training.results import LABELS, LAST, PAIRS
+from isospace.training.results import BY_LABELS, BY_LAST, BY_PAIRS
 from isospace.training.run import Run
 
 _PREFIX = "other_text/"
@@ -239,7 +239,7 @@ def items_of_test(run: Run) -> UnseenItems:
 def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: UnseenItems) -> dict[str, _Row]:
     """Return the base model and the candidates by name."""
     first = next(iter(runs.values()))[0]
-    selects = first.finished.training.choice.criterion != LAST
+    selects = first.finished.training.choice.criterion != BY_LAST
     criterion = _criterion(first, step=0) if selects else None
     items, other_text = [first.items("before")], [first.items("other_text_before")]
     base = _Row(BASE, [first.finished.base], items, other_text, shared.scores(items), (), criterion)
@@ -312,7 +312,7 @@ class _Selection:
         if self.column != "MRR" or self.protocol.split:
             return measured_gain(scores[row.name], scores[BASE])
         finished = [run.finished.training for one in self.rows.values() for run in one.runs]
-        tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
+        tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == BY_PAIRS]
         among = SelectedAmong.named(
             scores,
             row.name,
@@ -452,7 +452,7 @@ def _protocol(run: Run, shared: UnseenItems) -> ComparisonProtocol:
     results = run.finished
     split = results.split or results.labels is not None
     criterion = f"validation MRR{'' if split else ' (of the test pairs)'}"
-    if results.training.choice.criterion == LABELS:
+    if results.training.choice.criterion == BY_LABELS:
         criterion = f"Spearman on {results.labels}"
     return ComparisonProtocol(
         pairs=results.verdict.protocol,
@@ -471,5 +471,5 @@ def _criterion(run: Run, step: int | None = None) -> float:
     Where the last checkpoint was kept and nothing selected, it is the MRR of held-out pairs.
     """
     training = run.finished.training
-    criterion = PAIRS if training.choice.criterion == LAST else training.choice.criterion
+    criterion = BY_PAIRS if training.choice.criterion == BY_LAST else training.choice.criterion
     return training.evaluation(training.choice.step if step is None else step)[criterion]

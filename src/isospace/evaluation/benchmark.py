@@ -53,9 +53,9 @@ from isospace.statistics.verdict import (
 )
 from isospace.system.files import hash_of
 
-TEMPERATURE = 0.05
-PAIRS = 500
-SENTENCES = 128
+_LOSS_TEMPERATURE = 0.05
+HELD_OUT_PAIRS = 500
+HELD_OUT_SENTENCES = 128
 NOISY_SENTENCES = 64
 """Sentences measured under dropout. The sizes here do not depend on the machine. They keep the cost
 of an evaluation below a tenth of the training between two evaluations."""
@@ -66,15 +66,15 @@ DISTRACTORS = 1_000
 class HeldOut:
     """Label-free measurements of one encoder during its training.
 
-    `SENTENCES` of the sentences and `PAIRS` of the pairs are measured. `natural` is false for
-    halves of sentences. `ranks` are those of the pairs in the last measurement.
+    `HELD_OUT_SENTENCES` of the sentences and `HELD_OUT_PAIRS` of the pairs are measured. `natural`
+    is false for halves of sentences. `ranks` are those of the pairs in the last measurement.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
         self.natural = natural
-        self.pairs = pairs.take(evenly(len(pairs), PAIRS))
+        self.pairs = pairs.take(evenly(len(pairs), HELD_OUT_PAIRS))
         self._targets = retrieval.Targets.of_pairs(self.pairs)
-        self.sentences = tuple(sentences[i] for i in evenly(len(sentences), SENTENCES))
+        self.sentences = tuple(sentences[i] for i in evenly(len(sentences), HELD_OUT_SENTENCES))
         self.ranks: retrieval.RetrievalScores | None = None
         self._start: np.ndarray | None = None
 
@@ -97,7 +97,7 @@ class HeldOut:
             encode, self._targets.texts, self.pairs.first, sides=("document", "query")
         )
         second = texts[self._targets.own]
-        loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
+        loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), _LOSS_TEMPERATURE)
         self.ranks = self._targets.rank_vectors(first, texts)
         noisy = [encode_noisy.documents(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
         return {
@@ -296,7 +296,7 @@ def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> 
     return f"{'. '.join(said).replace('{}', adapted)} (MRR x 100 on the test pairs)."
 
 
-SAMPLE = 1000
+_OWN_SENTENCES = 1000
 """Largest number of held-out sentences whose vectors a run keeps."""
 
 HALVES = "halves of held-out sentences (first to second)"
@@ -392,7 +392,7 @@ class Benchmark:
             f"MRR, {described}",
             tests,
             labels,
-            tuple(held_out[:SAMPLE]),
+            tuple(held_out[:_OWN_SENTENCES]),
             split or labels is not None,
         )
 

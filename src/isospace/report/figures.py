@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from isospace.evaluation.benchmark import BASE
 from isospace.report.run_set import RunSet
-from isospace.training.results import LABELS, PAIRS
+from isospace.training.results import BY_LABELS, BY_PAIRS
 from isospace.training.run import Run
 
 Chart = alt.LayerChart | alt.FacetChart  # types of Altair's `layer`
@@ -146,9 +146,9 @@ def _some(values: Values, line: str) -> Values:
 def curves(run_set: RunSet) -> list[tuple[str, str]]:
     """Return the measures of evaluations to draw, with titles."""
     evaluations = [one for named in run_set.runs for one in named.run.evaluations()]
-    score = (PAIRS, "validation MRR (0 to 1, higher is better)")
-    if evaluations and all(LABELS in one for one in evaluations):
-        score = (LABELS, "Spearman on the labelled dev pairs (higher is better)")
+    score = (BY_PAIRS, "validation MRR (0 to 1, higher is better)")
+    if evaluations and all(BY_LABELS in one for one in evaluations):
+        score = (BY_LABELS, "Spearman on the labelled dev pairs (higher is better)")
     return [
         score,
         ("alignment", "Alignment (lower is better)"),

@@ -25,29 +25,6 @@ conservative. With one seed, the interval covers the items only.
 
 Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73; Satterthwaite 1946,
 Biometrics Bulletin 2.
-
-Scores of encoders on test items, with the influence of each item on its score.
-
-A score is a function of its items. To first order, its error is a sum over them,
-
-    score - truth = sum_i influence_i,
-
-and this sum serves every question about chance. Items that belong together are added before they
-are squared (clusters). The mean of several sets joins their items. Two encoders are compared by
-subtracting their influences (pairing). For a mean of n values, the influence is
-(value_i - mean) / n. For a rank correlation, it includes the effect of a pair on the ranks of the
-others.
-
-In a retrieval, each item is a query and, with its target, a candidate of all other queries. Both
-have influence. Whether a candidate is ranked before a query's own target depends on query and
-candidate, so the sum of both influences would count this twice (intervals on docstrings would be a
-third too wide; Efron & Stein 1981). Therefore the influence as a candidate comes in two halves: on
-the queries of one half of the groups, and on those of the other half. They are independent, so four
-times their product is the variance of the candidates alone.
-
-Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in Liang
-& Zeger 1986 and, for items of two parts, Fafchamps & Gubert 2007; the degrees of freedom from
-Kish's effective number of clusters (Kish 1965).
 """
 
 from __future__ import annotations
@@ -105,6 +82,27 @@ def spearman(x: FloatArray, y: FloatArray) -> float:
 @dataclass(frozen=True)
 class Scores:
     """Scores of one encoder for each seed, with the influence of each item.
+
+    A score is a function of its items. To first order, its error is a sum over them,
+
+        score - truth = sum_i influence_i,
+
+    and this sum serves every question about chance. Items that belong together are added before
+    they are squared (clusters). The mean of several sets joins their items. Two encoders are
+    compared by subtracting their influences (pairing). For a mean of n values, the influence is
+    (value_i - mean) / n. For a rank correlation, it includes the effect of a pair on the ranks of
+    the others.
+
+    In a retrieval, each item is a query and, with its target, a candidate of all other queries.
+    Both have influence. Whether a candidate is ranked before a query's own target depends on query
+    and candidate, so the sum of both influences would count this twice (intervals on docstrings
+    would be a third too wide; Efron & Stein 1981). Therefore the influence as a candidate comes in
+    two halves: on the queries of one half of the groups, and on those of the other half. They are
+    independent, so four times their product is the variance of the candidates alone.
+
+    Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in
+    Liang & Zeger 1986 and, for items of two parts, Fafchamps & Gubert 2007; the degrees of freedom
+    from Kish's effective number of clusters (Kish 1965).
 
     Attributes:
         by_seed: (seed,) scores; an untrained encoder has one seed.

@@ -217,7 +217,7 @@ class Fit:
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
         self._saved_step, self._saved_at = 0, time.monotonic()
-        self._to_resume: dict[str, Any] | None = None
+        self._stopped_state: dict[str, Any] | None = None
         """The checkpoint of a stopped run, until it is restored."""
         self.begun: int | None = None
         if run is None:  # the first process makes it for all
@@ -273,7 +273,7 @@ class Fit:
                 f"{self.run.folder}: this run began on {len(state['random'])} processes. Resume it "
                 "on as many"
             )
-        self._to_resume, self.begun = state, int(state["total_steps"])
+        self._stopped_state, self.begun = state, int(state["total_steps"])
 
     @property
     def shortfall(self) -> str:
@@ -291,13 +291,13 @@ class Fit:
                 budget in minutes allows. A resumed run keeps its number of updates, whatever the
                 clock says.
         """
-        if self._to_resume is None:
+        if self._stopped_state is None:
             updates = self._budget.updates if updates is None else updates
             self.loop.total_steps = broadcast(self.accelerator, updates)
         self._evaluate()
-        if self._to_resume is not None:
-            self._restore(self._to_resume)
-            self._to_resume = None  # frees weights and moments
+        if self._stopped_state is not None:
+            self._restore(self._stopped_state)
+            self._stopped_state = None  # frees weights and moments
             planned = None  # a resumed run keeps its number of updates
         else:
             if self.main:

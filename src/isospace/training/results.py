@@ -1,26 +1,4 @@
-"""The results of a run; only this module knows the fields of results.json.
-
-A run selects a checkpoint by labels, without labels, or the last.
-
-**label-free** (the default). Every evaluation measures held-out text. If the corpus has natural
-pairs (a docstring's summary and its next paragraph, or anchor and positive), the criterion is their
-retrieval: all texts are encoded without dropout, each first text ranks all second texts by cosine,
-and
-
-    MRR = mean_i 1 / (rank of its own second text).
-
-Like a contrastive loss, MRR rewards vectors of related texts that are close and others that are
-far. Unlike the training loss, it compares different texts, so a model cannot raise it by ignoring
-dropout. Unlike a loss, it does not depend on the spread of the cosines. The base model is one of
-the evaluations and is kept if no other is better (in `adapt` the best of the others is kept, to be
-merged with it).
-
-Without natural pairs the last evaluation is kept. Neither halves of sentences nor any other
-label-free measurement selected better (docs/results/selection.md).
-
-In both cases, collapsed evaluations are set aside: those whose effective rank is below half of the
-base model's, or whose sentences keep less than a tenth of their ten nearest neighbours.
-"""
+"""The results of a run; only this module knows the fields of results.json."""
 
 from __future__ import annotations
 
@@ -53,7 +31,7 @@ from isospace.system import typed_json
 from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
 
-PAIRS, LABELS, LAST = "pairs_mrr", "labels_spearman", "step"
+BY_PAIRS, BY_LABELS, BY_LAST = "pairs_mrr", "labels_spearman", "step"
 """Names of the measurements that select; the highest is kept."""
 
 SMALLEST_RANK_SHARE = 0.5
@@ -78,7 +56,11 @@ class Choice:
 
 
 def is_collapsed(evaluation: Mapping[str, float], base: Mapping[str, float]) -> bool:
-    """Return true if the space has collapsed, compared with the base model's (see the module)."""
+    """Return true if the space has collapsed, compared with the base model's.
+
+    The effective rank is below half of the base model's, or sentences keep less than a tenth of
+    their ten nearest neighbours.
+    """
     return not (
         evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * base["effective_rank"]
         and evaluation["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP
@@ -91,7 +73,21 @@ def select_checkpoint(
     natural_pairs: bool,
     base_competes: bool = True,
 ) -> Choice:
-    """Select an evaluation.
+    """Select an evaluation by labels, without labels ("label-free", the default), or the last.
+
+    Every evaluation measures held-out text. If the corpus has natural pairs (a docstring's summary
+    and its next paragraph, or anchor and positive), the label-free criterion is their retrieval.
+    All texts are encoded without dropout, each first text ranks all second texts by cosine, and
+
+        MRR = mean_i 1 / (rank of its own second text).
+
+    Like a contrastive loss, MRR rewards vectors of related texts that are close and others that are
+    far. Unlike the training loss, it compares different texts, so a model cannot raise it by
+    ignoring dropout. Unlike a loss, it does not depend on the spread of the cosines.
+
+    Without natural pairs the last evaluation is kept. Neither halves of sentences nor any other
+    label-free measurement selected better (docs/results/selection.md). In both cases, collapsed
+    evaluations are set aside (`is_collapsed`).
 
     Args:
         evaluations: in order of their steps; the first is the base model (step 0).
@@ -106,7 +102,9 @@ def select_checkpoint(
     >>> [select_checkpoint([base, later], "label-free", natural).step for natural in (True, False)]
     [0, 9]
     """
-    criterion = {"labels": LABELS, "last": LAST}.get(rule, PAIRS if natural_pairs else LAST)
+    criterion = {"labels": BY_LABELS, "last": BY_LAST}.get(
+        rule, BY_PAIRS if natural_pairs else BY_LAST
+    )
     base = evaluations[0]
     collapsed = tuple(
         int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, base)
@@ -135,11 +133,11 @@ def _reason(
     base_competes: bool,
 ) -> str:
     step = int(kept["step"])
-    if step == 0 and (criterion == LAST or not base_competes):
+    if step == 0 and (criterion == BY_LAST or not base_competes):
         return "every checkpoint has collapsed, or none was reached"
     if step == 0:
         return f"no checkpoint beats the base model by {criterion} ({base[criterion]:.4f})"
-    if criterion == LAST:
+    if criterion == BY_LAST:
         why = "" if rule == "last" else ", because the corpus has no natural pairs"
         return f"the last checkpoint (step {step}){why}"
     return (
