@@ -1,18 +1,15 @@
 """Test pairs of a corpus and of the user, their groups, and the split from validation pairs."""
 
-from __future__ import annotations
-
 import csv
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from toy import sentences
 
 from isospace.config import CorpusConfig
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, validation_text
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
@@ -21,7 +18,7 @@ from isospace.statistics.gains import gain
 from isospace.statistics.verdict import VerdictKind, verdict_of
 
 
-def encode_with(texts: list[str], noise: float, seed: int):
+def encode_with(texts, noise, seed):
     """An encoder for which pair i shares a direction, under noise; the same at every call."""
     own = np.random.default_rng(0).standard_normal((len(texts) // 2, 8))
     errors = np.random.default_rng(seed).standard_normal((len(texts), 8))
@@ -54,29 +51,29 @@ def test_pairs_that_are_repeated_say_no_more_than_once():
 SYLLABLES = [a + b + c for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
 
 
-def made(count: int, seed: int = 0) -> list[str]:
+def made(count, seed=0):
     """Sentences of which none nearly repeats another."""
     draw = random.Random(seed)
     return [" ".join(draw.choices(SYLLABLES, k=12)) for _ in range(count)]
 
 
-def table(path: Path, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(path, header, rows):
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return str(path)
 
 
-def load(folder: Path, file: str, exclude: tuple[str, ...] = (), **options: object) -> Corpus:
+def load(folder, file, exclude=(), **options):
     return load_corpus(CorpusConfig(corpus=(file,), **options), folder / "cache", exclude)
 
 
-def plain(folder: Path, count: int) -> Corpus:
+def plain(folder, count):
     file = folder / "text.txt"
     file.write_text("\n".join(made(count)))
     return load(folder, str(file))
 
 
-def whole(half: str, sentences: list[str]) -> str:
+def whole(half, sentences):
     """The sentence that begins so."""
     return next(sentence for sentence in sentences if sentence.startswith(half))
 

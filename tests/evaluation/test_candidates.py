@@ -1,11 +1,8 @@
 """Passages are looked for among all of the held-out documents, or of the corpus."""
 
-from __future__ import annotations
-
 import functools
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +10,7 @@ from toy import sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus import relations
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, hard_pairs, validation_text
 from isospace.evaluation.pairs import Candidates, TextPairs
@@ -22,14 +19,14 @@ from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 SYLLABLES = ["ba", "co", "di", "fu", "ge", "ha", "ki", "lo", "mu", "ne", "po", "ra", "su", "ti"]
 
 
-def word(rng: random.Random) -> str:
+def word(rng):
     return "".join(rng.choices(SYLLABLES, k=3))
 
 
-def documents(count: int, paragraphs: int = 3) -> list[dict[str, str]]:
+def documents(count, paragraphs=3):
     rng = random.Random(count)
 
-    def paragraph() -> str:
+    def paragraph():
         made = (" ".join(word(rng) for _ in range(8)).capitalize() + "." for _ in range(5))
         return " ".join(made)
 
@@ -42,7 +39,7 @@ def documents(count: int, paragraphs: int = 3) -> list[dict[str, str]]:
     ]
 
 
-def load(folder: Path, rows: list[dict[str, str]], **options: object) -> Corpus:
+def load(folder, rows, **options):
     file = folder / "docs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = {"title_column": "title", "passage_words": 50, **options}
@@ -59,12 +56,12 @@ def encode(texts):
     return np.stack([direction(text) for text in texts]).astype(np.float32)
 
 
-def passages_by_title(rows: list[dict[str, str]]) -> dict[str, list[str]]:
+def passages_by_title(rows):
     return {row["title"]: row["text"].split("\n\n") for row in rows}
 
 
-def rank_by_a_loop(query: str, right: str, others: set[str]) -> float:
-    def cosine(text: str) -> float:
+def rank_by_a_loop(query, right, others):
+    def cosine(text):
         a, b = encode([query, text]).astype(np.float64)
         return a @ b / np.sqrt((a @ a) * (b @ b))
 

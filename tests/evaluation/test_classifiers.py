@@ -1,7 +1,5 @@
 """Classifiers: stacked training against a plain loop, SentEval's own numbers, and who sees what."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

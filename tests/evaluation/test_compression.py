@@ -1,7 +1,5 @@
 """`isospace evaluate --compress`: the table of forms, on a run, pairs, judged queries."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`isospace evaluate` on a small encoder: every part, its protocol, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import islice

@@ -1,7 +1,5 @@
 """Geometry: golden numbers, dull loops, values that follow from the formulas; both tasks."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

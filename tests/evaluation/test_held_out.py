@@ -1,7 +1,5 @@
 """What an evaluation measures: how much of the held-out text, and that the start is the reference."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from isospace.evaluation.benchmark import (

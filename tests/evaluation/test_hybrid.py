@@ -1,7 +1,5 @@
 """BM25 and the fusion of both beside an encoder."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

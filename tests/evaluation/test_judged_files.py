@@ -1,7 +1,5 @@
 """Folders of queries, documents and judgements: layouts, flaws of published sets, what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """Our encoders in mteb: its scores are ours, and its cache tells models apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from prompted import GEMMA, write_prompted

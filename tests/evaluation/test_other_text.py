@@ -1,7 +1,5 @@
 """What an encoder gains or loses on text that is not the corpus."""
 
-from __future__ import annotations
-
 import functools
 from types import SimpleNamespace
 
@@ -38,7 +36,7 @@ def direction(text):
     return np.random.default_rng(list(text.encode())).normal(size=32)
 
 
-def encode(texts, noise: float = 0.0):
+def encode(texts, noise=0.0):
     """A text is the sum of its words' directions; noise is drawn anew for each text."""
     rows = []
     for text in texts:
@@ -55,7 +53,7 @@ def _whole():
 
 
 @pytest.fixture(scope="module")
-def other_text() -> OtherText:
+def other_text():
     return OtherText.make(LINES)
 
 

@@ -1,7 +1,5 @@
 """Scores of a user's own data: known angles, dull loops, ties."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

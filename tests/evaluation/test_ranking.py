@@ -1,7 +1,5 @@
 """Measures of ranked lists: ir-measures' where nothing ties, means over orders where it does."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import ir_measures

@@ -1,7 +1,5 @@
 """Retrieval: ranks against a dull loop, ties, and halves of sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ranks import rank_targets

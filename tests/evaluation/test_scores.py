@@ -1,7 +1,5 @@
 """BM25 beside what is shipped, in words and in tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -17,7 +15,7 @@ RNG = np.random.default_rng(0)
 NOISE = RNG.uniform(-0.1, 0.1, (3, 200))
 
 
-def scores(mean: float, row: int = 0):
+def scores(mean, row=0):
     """Of 200 pairs around a mean, all a bit other with each row."""
     values = mean + NOISE[row]
     return mean_scores(values[None], np.arange(200), np.zeros((2, 1, 200)))

@@ -1,7 +1,5 @@
 """STS: SentEval's files, scores of known value, and parity with SentEval on a real model."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Hub copies, on local stand-ins with invented texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sts_files import DATA

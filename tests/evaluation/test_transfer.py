@@ -1,7 +1,5 @@
 """Transfer tasks: SentEval's files, scores of known value, and parity with SentEval's numbers."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A user's files: which kind they are, in every format, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """Vectors of a base model are made once, and only what made them can read them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,15 +1,10 @@
 """Losses that no golden file checks equal a plain loop over their formula; all stay finite."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from objective_views import cosine, random
-from torch import Tensor
 
 from isospace import losses
 
@@ -17,20 +12,20 @@ A, B, C = (random(6, 5, seed=seed) for seed in range(3))
 N, D, TAU = 6, 5, 0.3
 
 
-def log_softmax(row: list[float], place: int) -> float:
+def log_softmax(row, place):
     return row[place] - math.log(sum(map(math.exp, row)))
 
 
-def softmax(row: list[float]) -> list[float]:
+def softmax(row):
     return [math.exp(x) / sum(map(math.exp, row)) for x in row]
 
 
-def mean(values: Any) -> float:
+def mean(values):
     values = list(values)
     return sum(values) / len(values)
 
 
-def several_positives() -> float:
+def several_positives():
     """L2 with a weight of 2."""
     total = 0.0
     for i in range(N):
@@ -39,7 +34,7 @@ def several_positives() -> float:
     return total / N
 
 
-def identity_distance() -> float:
+def identity_distance():
     centred = [column - column.mean() for column in A.T]
     cov = [[float(a @ b) / N for b in centred] for a in centred]
     trace = sum(cov[j][j] for j in range(D))
@@ -53,7 +48,7 @@ LISTS = [[j for j in range(D) if not TEACHER[i, j].isnan()] for i in range(N)]
 RANKED = [i for i in range(N) if len(LISTS[i]) > 1]
 
 
-def list_net() -> float:
+def list_net():
     values = []
     for i in RANKED:
         p = softmax([float(TEACHER[i, j]) for j in LISTS[i]])
@@ -62,7 +57,7 @@ def list_net() -> float:
     return mean(values)
 
 
-def list_mle() -> float:
+def list_mle():
     values = []
     for i in RANKED:
         order = sorted(LISTS[i], key=lambda j: -float(TEACHER[i, j]))
@@ -71,14 +66,14 @@ def list_mle() -> float:
     return mean(values)
 
 
-def margin_mse() -> float:
+def margin_mse():
     s, t = A[:, :D], TEACHER
     pairs = [(i, j) for i in range(D) for j in range(D) if i != j and not t[i, j].isnan()]
     pairs = [(i, j) for i, j in pairs if not t[i, i].isnan()]
     return mean(float(s[i, i] - s[i, j] - t[i, i] + t[i, j]) ** 2 for i, j in pairs)
 
 
-def ranking_divergence() -> list[float]:
+def ranking_divergence():
     found = []
     for i in range(N):
         p, q = softmax(A[i].tolist()), softmax(B[i].tolist())
@@ -90,7 +85,7 @@ def ranking_divergence() -> list[float]:
     return found
 
 
-LOOPS: dict[str, tuple[Callable[..., Any], Any]] = {
+LOOPS = {
     "several positives": (
         lambda *z: losses.multi_positive(torch.stack(z), TAU, form="l2", weight=2.0),
         several_positives,
@@ -105,16 +100,16 @@ LOOPS: dict[str, tuple[Callable[..., Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_loss_is_its_formula(name: str, dtype: torch.dtype) -> None:
+def test_a_loss_is_its_formula(name, dtype):
     function, loop = LOOPS[name]
-    found: Tensor = function(*(x.to(dtype) for x in (A, B, C)))
+    found = function(*(x.to(dtype) for x in (A, B, C)))
     assert found.dtype == dtype
     rel = 1e-10 if dtype == torch.float64 else 1e-4
     expected = torch.tensor(loop(), dtype=torch.float64)
     torch.testing.assert_close(found.double(), expected, rtol=rel, atol=rel)
 
 
-def test_edge_cases_stay_finite() -> None:
+def test_edge_cases_stay_finite():
     z = random(5, 3).float()
     assert losses.info_nce(z, -z, 1e-4).isfinite()
     for label in (0.0, 1.0):  # a probability that rounds to 1

@@ -1,28 +1,23 @@
 """Overlays equal the papers' own objectives, whatever plan they wrap."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
-from typing import Any
 
 import pytest
 import torch
 from objective_views import random
-from torch import Tensor
 
 from isospace.objectives import DCL, OBJECTIVES, ESimCSE, Iso, OffDropout, SimCSE, SimCSEPP
 from isospace.objectives.auxiliaries import Queue
-from isospace.objectives.base import Objective
 from isospace.objectives.contrast import Contrast
 from isospace.objectives.heads import GroupWhitening
 from isospace.views import View, Views
 
-BOTH: dict[str, Any] = {"clean_negatives": True, "dimension_weight": 0.1}
+BOTH = {"clean_negatives": True, "dimension_weight": 0.1}
 ROWS = {name: kind for name, kind in OBJECTIVES.items() if issubclass(kind, Contrast)}
 
 
-def terms(objective: Objective, encoded: Tensor) -> dict[str, float]:
+def terms(objective, encoded):
     head = objective.build_head(encoded.shape[-1], 0).double()
     return {name: t.item() for name, t in objective(Views(encoded, head(encoded))).items()}
 

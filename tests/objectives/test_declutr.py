@@ -1,7 +1,5 @@
 """DeCLUTR against loops, invariants and vectors of its authors' code."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,11 +1,6 @@
 """Every objective trains on another device than the CPU: no step mixes tensors of the two."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,10 +18,9 @@ from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.flow import fit_flow
 from isospace.operators.whitening import whiten
 from isospace.training import checkpoint
-from isospace.training.loop import Loop
 from isospace.training.step import loss_terms
 
-FURTHER: dict[str, list[dict[str, Any]]] = {
+FURTHER = {
     "diffcse": [{"generator": None}, {"generator": None, "variant": "paper"}],
     "rankcse": [{"clean_negatives": True, "own_text": "out"}],
     "vicreg": [{"contrast_weight": 1.0}],
@@ -36,7 +30,7 @@ FURTHER: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.fixture
-def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
+def away(monkeypatch):
     """The other device, where Accelerate puts what is trained; no fast path serves there."""
     monkeypatch.setattr(Accelerator, "device", AWAY)
     monkeypatch.setattr(fast, "fits", lambda _model: False)
@@ -52,13 +46,13 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
 
 
 @pytest.fixture(scope="module")
-def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_model(tmp_path_factory):
     """One layer, with a head for masked words."""
     folder = tmp_path_factory.mktemp("small")
     return write_toy_model(folder, masked_words=True, num_hidden_layers=1)
 
 
-def require_away(loop: Loop) -> None:
+def require_away(loop):
     """The terms of a batch, all gradients, and all that is kept are on the other device."""
     terms = loss_terms(loop.training, views_of(loop, 0))
     assert {term.device for term in terms.values()} == {AWAY}
@@ -71,7 +65,7 @@ def require_away(loop: Loop) -> None:
 
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize("name", of_each_kind())
-def test_training(name: str, small_model: Path, tmp_path: Path) -> None:
+def test_training(name, small_model, tmp_path):
     """An update, what auxiliaries remember of it, and a checkpoint."""
     config = replace(CONFIG, **{"objective": small(name), **SETTINGS.get(name, {})})
     loop = make_loop(small_model, tmp_path, config, steps=1)
@@ -84,7 +78,7 @@ def test_training(name: str, small_model: Path, tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_options(name: str, small_model: Path, tmp_path: Path) -> None:
+def test_options(name, small_model, tmp_path):
     for option in [*choices(name), *FURTHER.get(name, [])]:
         try:
             config = replace(CONFIG, objective=replace(small(name), **option))
@@ -98,7 +92,7 @@ def test_options(name: str, small_model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("rows", [5, 20])
 @pytest.mark.parametrize("stop_gradient", [True, False])
-def test_whitening_of_batches(method: Any, groups: int, rows: int, stop_gradient: bool) -> None:
+def test_whitening_of_batches(method, groups, rows, stop_gradient):
     options = {"groups": groups, "method": method, "stop_gradient": stop_gradient}
     order = torch.randperm(8)  # as heads draw it, on the CPU
     x = random(2, rows, 8).to(AWAY).requires_grad_()
@@ -110,14 +104,14 @@ def test_whitening_of_batches(method: Any, groups: int, rows: int, stop_gradient
 
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize("whitening", [Whitening(), Whitening("zca")], ids=str)
-def test_fitted_whitening(whitening: Whitening) -> None:
+def test_fitted_whitening(whitening):
     x = random(20, 8).to(AWAY)
     moments = Moments.from_vectors(x[:9]) + Moments.from_vectors(x[9:])
     assert whitening.fit(moments, 0.5)(x).device == AWAY
 
 
 @pytest.mark.usefixtures("away")
-def test_a_flow_is_fitted_there_and_comes_back() -> None:
+def test_a_flow_is_fitted_there_and_comes_back():
     x = random(80, 16).float()
     x[:, 3] = 1.0
     flow = fit_flow(x.to(AWAY))
@@ -126,7 +120,7 @@ def test_a_flow_is_fitted_there_and_comes_back() -> None:
     assert {part.device for layer in layers for part in layer} == {AWAY}
 
 
-def test_draws_leave_the_generator_of_a_gpu_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_leave_the_generator_of_a_gpu_as_it_was(monkeypatch):
     forked, seeded = [], []
     fork = torch.random.fork_rng
     monkeypatch.setattr(

@@ -1,15 +1,13 @@
 """DiffCSE against loops and against vectors of its authors' code."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from golden_files import BASELINE, File, check_gradient, files, leaf, precisions, read, scalar
+from golden_files import BASELINE, check_gradient, files, leaf, precisions, read, scalar
 from loops import CONFIG, make_loop
-from torch import Tensor, nn
+from torch import nn
 from toy import sentences, write_toy_model
 
 from isospace.encoders.loading import load_encoder
@@ -24,16 +22,16 @@ from isospace.views.edits import MaskTokens
 class Recorded(nn.Module):
     """The recorded generator's words, and the discriminator stub of the file."""
 
-    def __init__(self, file: File, dtype: torch.dtype) -> None:
+    def __init__(self, file, dtype):
         super().__init__()
         self.guessed = iter([file["generator_logits"][view::2].argmax(-1) for view in (0, 1)])
         names = ("disc_table", "disc_position_scale", "head_weight", "head_bias")
         self.table, self.scale, self.weight, self.bias = (file[name].to(dtype) for name in names)
 
-    def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> Tensor:
+    def guesses(self, original, masked, *, sampled):
         return next(self.guessed)
 
-    def forward(self, sentences: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, sentences, ids, mask):
         states = self.table[ids] + self.scale[:, None] * sentences[:, None]
         return nn.functional.linear(states, self.weight, self.bias)
 

@@ -1,7 +1,5 @@
 """Losses and their gradients are those of the authors' code, or of the papers' formulas."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

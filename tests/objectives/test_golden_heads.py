@@ -1,7 +1,5 @@
 """Heads and auxiliary networks give the values and gradients of the authors' code."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from golden_files import (

@@ -1,7 +1,5 @@
 """The contract that every row of the table keeps."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools
@@ -10,23 +8,19 @@ import re
 import tempfile
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from objective_views import choices
-from torch import Tensor, nn
 from torch.autograd import gradcheck
 from toy import sentences, write_toy_model
 
 from isospace.commands.options import write_help
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
-from isospace.objectives.auxiliaries import Auxiliary, Network, Queue
-from isospace.objectives.base import Objective
+from isospace.objectives.auxiliaries import Network, Queue
 from isospace.objectives.declutr import Span
 from isospace.objectives.heads import GroupWhitening
 from isospace.operators.similarity import upcast
@@ -35,7 +29,7 @@ from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
 SMALL = {"projector": (10, 10, 8), "passes": 2, "width": 8}
 """Widths and counts that the paper has larger than a test needs."""
-TOGETHER: list[tuple[str, dict[str, Any]]] = [
+TOGETHER = [
     ("simcse", {"supervision": "triples", "hard_negative_weight": 0.5}),
     ("whitenedcse", {"positives": "permutation", "num_views": 4}),
     ("whitenedcse", {"whitening": "none", "loss": "l2", "num_views": 2}),
@@ -66,7 +60,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
 """Options that are worth a test beside each choice alone, which `choices` finds by itself."""
 
 
-def build(name: str, overrides: dict[str, Any]) -> Objective:
+def build(name, overrides):
     kind = OBJECTIVES[name]
     small = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
     return kind(**{**small, **overrides})
@@ -76,7 +70,7 @@ ALONE = [(name, one) for name in OBJECTIVES for one in choices(name)]
 ALL = [(name, {}) for name in OBJECTIVES] + ALONE + TOGETHER
 
 
-def order_matters(name: str, overrides: dict[str, Any]) -> str:
+def order_matters(name, overrides):
     """Why the order of the batch decides the loss, where it does."""
     if (name, overrides.get("variant")) == ("whitenedcse", "released"):
         return "the released layout whitens thirds of the batch, which depend on its order"
@@ -101,7 +95,7 @@ cases = pytest.mark.parametrize(
 rows = pytest.mark.parametrize("name", OBJECTIVES)
 
 
-def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Tensor:
+def encoded_for(objective, dtype=torch.float64):
     """Views of one batch that resemble each other."""
     generator = torch.Generator().manual_seed(0)
     shared = torch.randn(1, BATCH, DIM, generator=generator, dtype=torch.float64)
@@ -109,12 +103,12 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
     return (shared + 0.5 * own).to(dtype)
 
 
-def head_of(objective: Objective, seed: int = 0) -> nn.Module:
+def head_of(objective, seed=0):
     return objective.build_head(DIM, seed, CLASSES)
 
 
 @functools.cache
-def encoder_of(dtype: torch.dtype) -> Encoder:
+def encoder_of(dtype):
     """One layer, without dropout, with a head for masked words."""
     with tempfile.TemporaryDirectory() as folder:
         sizes = {"hidden_size": DIM, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -127,19 +121,19 @@ def encoder_of(dtype: torch.dtype) -> Encoder:
 
 
 @functools.cache
-def auxiliaries_of(objective: Objective, dtype: torch.dtype) -> dict[str, Auxiliary]:
+def auxiliaries_of(objective, dtype):
     with torch.random.fork_rng():
         auxiliaries = objective.build_auxiliaries(encoder_of(dtype), 0)
     return {name: auxiliary.to(dtype) for name, auxiliary in auxiliaries.items()}
 
 
-def has_gradient(objective: Objective, network: str) -> bool:
+def has_gradient(objective, network):
     """Whether views by this network are trained."""
     found = auxiliaries_of(objective, torch.float32).get(network)
     return not isinstance(found, Network) or found.trained
 
 
-def tokens_for(encoded: Tensor) -> TokenStates:
+def tokens_for(encoded):
     """Token states of (batch, dim) vectors, the same of a sentence wherever it stands."""
     lengths = 2 + (encoded.detach() > 0).sum(1) % (LENGTH - 1)
     mask = (torch.arange(LENGTH) < lengths[:, None]).long()
@@ -147,14 +141,14 @@ def tokens_for(encoded: Tensor) -> TokenStates:
     return TokenStates(states * mask.unsqueeze(-1), mask)
 
 
-def targets_for(encoded: Tensor) -> TokenIds:
+def targets_for(encoded):
     """The second token of each sentence is to be guessed."""
     words = (5 + ((encoded.detach() > 0).long().cumsum(1)[:, :LENGTH] * 3) % 25).long()
     targets = torch.where(torch.arange(LENGTH) == 1, words, NO_TARGET)
     return TokenIds(targets, tokens_for(encoded).mask)
 
 
-def inputs_of(objective: Objective, encoded: Tensor, rows: list[int]) -> tuple[TokenIds, ...]:
+def inputs_of(objective, encoded, rows):
     """The tokens of some sentences, edited as the plan says."""
     encoder = encoder_of(torch.float32)
     texts = [" ".join(text.split()[: 3 + place]) for place, text in enumerate(sentences(BATCH))]
@@ -173,9 +167,7 @@ def inputs_of(objective: Objective, encoded: Tensor, rows: list[int]) -> tuple[T
     return tuple(inputs)
 
 
-def see(
-    objective: Objective, encoded: Tensor, projected: Tensor, rows: list[int] | None = None
-) -> Views:
+def see(objective, encoded, projected, rows=None):
     """The views as the loop gives them: tokens, labels, auxiliaries that remember a batch."""
     generator = torch.Generator().manual_seed(1)
     plan = enumerate(objective.views)
@@ -195,20 +187,18 @@ def see(
     return Views(encoded, projected, tokens, auxiliaries, inputs, labels, teacher=teacher)
 
 
-def terms_of(
-    objective: Objective, head: nn.Module, encoded: Tensor, rows: list[int] | None = None
-) -> dict[str, Tensor]:
+def terms_of(objective, head, encoded, rows=None):
     return objective(see(objective, encoded, head(encoded), rows))
 
 
-def total(terms: dict[str, Tensor]) -> Tensor:
+def total(terms):
     return torch.stack(list(terms.values())).sum()
 
 
 @cases
 def test_terms_are_finite_named_scalars_with_a_gradient_to_every_view_and_the_head(
-    case: tuple[str, dict[str, Any]],
-) -> None:
+    case,
+):
     objective = build(*case)
     assert type(objective)(**json.loads(json.dumps(objective.to_json()))) == objective
     head = head_of(objective)
@@ -232,7 +222,7 @@ def test_terms_are_finite_named_scalars_with_a_gradient_to_every_view_and_the_he
 
 
 @cases
-def test_the_order_of_the_batch_does_not_matter(case: tuple[str, dict[str, Any]]) -> None:
+def test_the_order_of_the_batch_does_not_matter(case):
     objective = build(*case)
     if reason := order_matters(*case):
         pytest.skip(reason)
@@ -246,7 +236,7 @@ def test_the_order_of_the_batch_does_not_matter(case: tuple[str, dict[str, Any]]
 
 
 @cases
-def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
+def test_gradients_are_exact(case):
     """Numerically, in float64, through head and objective.
 
     Left out are terms that hold a function of the views constant: a numeric derivative would not.
@@ -265,7 +255,7 @@ def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
         if isinstance(module, GroupWhitening):
             module.options["stop_gradient"] = False
 
-    def loss(learnt: Tensor) -> Tensor:
+    def loss(learnt):
         encoded = made.index_put((learning.nonzero()[:, 0],), learnt)
         terms = terms_of(objective, copy.deepcopy(head), encoded)
         return total({k: v for k, v in terms.items() if k not in constants.get(case[0], ())})
@@ -275,7 +265,7 @@ def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
 
 
 @cases
-def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) -> None:
+def test_half_precision_gives_float32_terms(case):
     objective = build(*case)
     encoded = encoded_for(objective).bfloat16()
     projected = head_of(objective)(encoded).bfloat16()
@@ -290,7 +280,7 @@ def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) ->
         assert under_autocast[term].isfinite()
 
 
-def test_wrong_shapes_are_refused_with_the_shape() -> None:
+def test_wrong_shapes_are_refused_with_the_shape():
     objective = SimCSE()
     encoded = encoded_for(objective)
     for wrong, message in (
@@ -302,15 +292,15 @@ def test_wrong_shapes_are_refused_with_the_shape() -> None:
             objective(Views(wrong, wrong))
 
 
-def test_a_misspelt_name_is_answered_with_those_that_are_close() -> None:
+def test_a_misspelt_name_is_answered_with_those_that_are_close():
     with pytest.raises(UserError, match=r"simsce: .*Did you mean simcse"):
         OBJECTIVES["simsce"]
     with pytest.raises(UserError, match=r"`temprature`: .*Did you mean temperature"):
-        OBJECTIVES["simcse"](temprature=0.1)  # type: ignore[call-arg]
+        OBJECTIVES["simcse"](temprature=0.1)
 
 
 @rows
-def test_citation_is_complete(name: str) -> None:
+def test_citation_is_complete(name):
     paper = OBJECTIVES[name].paper
     assert paper.url.startswith("https://")
     assert 2015 < paper.year < 2030
@@ -321,7 +311,7 @@ def test_citation_is_complete(name: str) -> None:
 
 
 @rows
-def test_documentation_has_formula_relations_and_a_line_per_field(name: str) -> None:
+def test_documentation_has_formula_relations_and_a_line_per_field(name):
     documentation = OBJECTIVES[name].__doc__ or ""
     assert documentation.count("$$") >= 2
     assert "Relations:" in documentation
@@ -331,8 +321,8 @@ def test_documentation_has_formula_relations_and_a_line_per_field(name: str) -> 
 
 @cases
 def test_heads_draw_from_their_seed_alone_and_go_on_from_a_checkpoint(
-    case: tuple[str, dict[str, Any]],
-) -> None:
+    case,
+):
     objective = build(*case)
     encoded = encoded_for(objective).float()
     before = torch.get_rng_state()

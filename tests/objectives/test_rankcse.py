@@ -1,7 +1,5 @@
 """RankCSE and GPL's margins: the terms, and what others' code gives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from objective_views import cosine, random

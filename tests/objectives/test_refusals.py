@@ -1,9 +1,5 @@
 """Values that do not go together: each refusal names its setting."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from isospace.errors import UserError
@@ -12,7 +8,7 @@ from isospace.objectives import OBJECTIVES
 VIEWS = {"first": "none", "second": "none"}
 PERMUTED = {"positives": "permutation"}
 
-REFUSED: list[tuple[str, str, dict[str, Any]]] = [
+REFUSED = [
     ("is-bert", "kernels", {"kernels": (1, 4)}),
     ("simcse", "groups", {"groups": 4}),
     ("simcse", "clean_negatives", {"supervision": "triples", "clean_negatives": True}),
@@ -33,7 +29,7 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "setting", "options"), REFUSED)
-def test_a_refusal_names_the_setting(name: str, setting: str, options: dict[str, Any]) -> None:
+def test_a_refusal_names_the_setting(name, setting, options):
     with pytest.raises(UserError, match=f"`{setting}`"):
         OBJECTIVES[name](**options)
 
@@ -47,6 +43,6 @@ def test_a_refusal_names_the_setting(name: str, setting: str, options: dict[str,
         ("whitenedcse", {**PERMUTED, "groups": 8}, 8, "`groups`"),
     ],
 )
-def test_groups_that_do_not_fit_the_width(name, options, dim, named) -> None:
+def test_groups_that_do_not_fit_the_width(name, options, dim, named):
     with pytest.raises(ValueError, match=named):
         OBJECTIVES[name](**options).build_head(dim, 0)

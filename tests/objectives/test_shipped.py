@@ -1,7 +1,5 @@
 """What is measured and shipped is read as in training: PromptBERT's mask, IS-BERT's convolutions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

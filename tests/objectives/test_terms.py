@@ -1,7 +1,5 @@
 """What terms and heads do with their views, by hand and by invariances."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from golden_files import files, read
@@ -17,7 +15,7 @@ from isospace.objectives.heads import GaussianCopies, GaussianRows, TanhMLP, see
 from isospace.views import Views
 
 
-def test_the_tanh_mlp_starts_like_a_new_pooler() -> None:
+def test_the_tanh_mlp_starts_like_a_new_pooler():
     head = TanhMLP(256, seeded(0))
     assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
     x = random(2, 3, 256).float()
@@ -27,7 +25,7 @@ def test_the_tanh_mlp_starts_like_a_new_pooler() -> None:
 # SimCSE++ and its studies
 
 
-def test_the_study_of_noise_changes_the_named_part_only() -> None:
+def test_the_study_of_noise_changes_the_named_part_only():
     z1, z2, c1, c2 = (random(7, 5, seed=seed) for seed in range(4))
     plain = normalize(z1) @ normalize(z2).T / 0.05
     changed = normalize(c1) @ normalize(c2).T / 0.05
@@ -35,18 +33,18 @@ def test_the_study_of_noise_changes_the_named_part_only() -> None:
         logits = rest.clone()
         logits.diagonal().copy_(diagonal.diagonal())
         expected = cross_entropy(logits, torch.arange(7)).item()
-        objective = NoiseStudy(part=part, passes=1)  # type: ignore[arg-type]
+        objective = NoiseStudy(part=part, passes=1)
         assert loss(objective, z1, z2, c1, c2) == pytest.approx(expected)
 
 
-def test_less_noise_is_the_mean_of_the_passes_of_one_view() -> None:
+def test_less_noise_is_the_mean_of_the_passes_of_one_view():
     z1, z2, *passes = (random(7, 5, seed=seed) for seed in range(8))
     first, second = sum(passes[:3]) / 3, sum(passes[3:]) / 3
     three = loss(NoiseStudy(passes=3), z1, z2, *passes)
     assert three == pytest.approx(loss(NoiseStudy(passes=1), z1, z2, first, second))
 
 
-def test_more_noise_has_the_stated_variance() -> None:
+def test_more_noise_has_the_stated_variance():
     views = random(2, 400, 20)
     out = GaussianCopies(0.1, seeded(0))(views)
     assert torch.equal(out[:2], views)
@@ -54,7 +52,7 @@ def test_more_noise_has_the_stated_variance() -> None:
 
 
 @pytest.mark.parametrize("batch", [2, 10, 40])
-def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batch: int) -> None:
+def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batch):
     a, b = (unit_columns(random(batch, 20, seed=seed)).requires_grad_() for seed in (0, 1))
     found, wanted = correlation_terms(a, b), diagonal_terms(a.T @ b)
     torch.testing.assert_close(found, wanted)
@@ -63,10 +61,10 @@ def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batc
         torch.testing.assert_close(*gradients)
 
 
-def test_only_uncentred_columns_see_a_common_shift() -> None:
+def test_only_uncentred_columns_see_a_common_shift():
     views = random(2, 9, 5)
     for variant, sees in (("paper", True), ("released", False)):
-        objective = RankStudy(variant=variant)  # type: ignore[arg-type]
+        objective = RankStudy(variant=variant)
         here, there = (objective(Views(v, v))["on_diagonal"].item() for v in (views, views + 3))
         assert (here == pytest.approx(there)) is not sees
 
@@ -74,7 +72,7 @@ def test_only_uncentred_columns_see_a_common_shift() -> None:
 # Further negatives, towers, peers
 
 
-def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:
+def test_gaussian_rows_travel_as_views_and_are_new_each_time():
     head, views = GaussianRows(704, 4, seeded(0)), random(2, 64, 4)
     first, second = head(views), head(views)
     assert torch.equal(first[:2], views)
@@ -84,7 +82,7 @@ def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:
     assert rows[:704].std().item() == pytest.approx(1.0, rel=0.05)
 
 
-def test_towers_start_equal_one_trains_and_one_stays() -> None:
+def test_towers_start_equal_one_trains_and_one_stays():
     encoder = nn.Linear(3, 3)
     second = CT().build_auxiliaries(encoder, 0)["second"]
     frozen = DCLR().build_auxiliaries(encoder, 0)["frozen"]
@@ -99,7 +97,7 @@ def test_towers_start_equal_one_trains_and_one_stays() -> None:
 
 
 @files("baselines/ct_pairs")
-def test_pairs_of_ct_are_the_authors(path) -> None:
+def test_pairs_of_ct_are_the_authors(path):
     file = read(path)
     positives, k = file["positive_draws"], int(file["num_negatives"])
     draws = file["negative_draws"].view(len(positives), 2, k)
@@ -110,14 +108,14 @@ def test_pairs_of_ct_are_the_authors(path) -> None:
         assert labels.tolist() == file["official_labels"].tolist()
 
 
-def test_both_networks_of_pcl_see_the_same_edits() -> None:
+def test_both_networks_of_pcl_see_the_same_edits():
     plan = PCL(copies=1).views
     assert [view.edit for view in plan[:6]] == [view.edit for view in plan[6:]]
     assert {view.by for view in plan[6:]} == {"peer"}
     assert len({view.edit.stream for view in plan if view.edit}) == 4
 
 
-def test_a_frozen_peer_is_a_constant() -> None:
+def test_a_frozen_peer_is_a_constant():
     views = random(12, 4, 5).requires_grad_()
     sum(PCL(copies=1, peer="frozen")(Views(views, views)).values()).backward()
     reached = views.grad.abs().sum((1, 2)) > 0
@@ -127,7 +125,7 @@ def test_a_frozen_peer_is_a_constant() -> None:
 # Terms of the encoder's vectors, before the head
 
 
-def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s() -> None:
+def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s():
     encoded, projected = random(5, 4, 6), random(5, 4, 6, seed=1)
     found = ArcCSE(triplet_weight=0.3, triplet_margin=0.2)(Views(encoded, projected))
     hinges = []
@@ -140,7 +138,7 @@ def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s(
     assert found["arc_con"].item() == pytest.approx(loss(alone, *projected[:2]))
 
 
-def test_the_penalty_of_the_covariance_is_the_encoder_s() -> None:
+def test_the_penalty_of_the_covariance_is_the_encoder_s():
     encoded, projected = random(2, 9, 4), random(2, 9, 4, seed=1)
     terms = CovarianceIdentity()(Views(encoded, projected))
     assert terms["info_nce"].item() == pytest.approx(info_nce(*projected, 0.05).item())
@@ -148,7 +146,7 @@ def test_the_penalty_of_the_covariance_is_the_encoder_s() -> None:
     assert terms["covariance"].item() == pytest.approx(0.01 * mean)
 
 
-def test_the_penalty_of_the_covariance_ignores_scale_and_has_the_stated_floor() -> None:
+def test_the_penalty_of_the_covariance_ignores_scale_and_has_the_stated_floor():
     x, few = random(40, 6), random(4, 12)
     assert identity_distance(7 * x).item() == pytest.approx(identity_distance(x).item())
     u, _, v = torch.linalg.svd(few - few.mean(0), full_matrices=False)

@@ -1,19 +1,13 @@
 """TSDAE against vectors of its authors' code."""
 
-from __future__ import annotations
-
 import copy
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from golden_files import DTYPES, File, files, leaf, precisions, read, scalar, vector
-from torch import Tensor
+from golden_files import DTYPES, files, leaf, precisions, read, scalar, vector
 from toy import write_toy_model
 
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.tokenisation import Batch
 from isospace.objectives import TSDAE
@@ -47,7 +41,7 @@ OWN = {
 CROSS = {"cross_v": "value", "cross_o": "output", "cross_ln": "norm"}
 
 
-def recorded(file: File, folder: Path, precision: str) -> tuple[Encoder, Decoder, dict[str, Any]]:
+def recorded(file, folder, precision):
     """Encoder and decoder with the file's weights, and these parameters by their golden names."""
     layers = int(file["layers"])
     sizes = {
@@ -77,12 +71,12 @@ def recorded(file: File, folder: Path, precision: str) -> tuple[Encoder, Decoder
     return encoder, decoder, found
 
 
-def targets(file: File) -> TokenIds:
+def targets(file):
     ids = file["target_ids"]
     return TokenIds(ids, (ids != file["pad_id"]).long())
 
 
-def check_loss(file: File, precision: str, loss: Tensor, parameters: dict[str, Tensor]) -> None:
+def check_loss(file, precision, loss, parameters):
     """The loss, and the gradients that the file has."""
     scalar(loss, file[f"official_loss_{precision}"], {"f64": 1e-10, "f32": 5e-6}[precision])
     loss.backward()
@@ -132,7 +126,7 @@ def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
 def test_the_trained_head_for_masked_words_is_taken(tmp_path):
     encoder = load_encoder(str(write_toy_model(tmp_path, masked_words=True)), "cls", "cpu")
     head = Decoder(encoder, 0).head
-    theirs: Any = encoder.language_model()
+    theirs = encoder.language_model()
     assert torch.equal(head.dense.weight, theirs.model.cls.predictions.transform.dense.weight)
     assert torch.equal(head.bias, theirs.model.cls.predictions.bias)
 

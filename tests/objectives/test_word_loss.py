@@ -1,7 +1,5 @@
 """The loss of words is that of all their logits, and so are its gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Small vectors: parity with sentence-transformers, and the order that each form gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sentence_transformers.util import quantize_embeddings

@@ -1,16 +1,11 @@
 """Whitening that is fitted once, on texts or on pairs: statistics, shrinkage, maps, golden files."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from golden_files import files, read
 from hypothesis import given, settings, strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
-from torch import Tensor
 from torch.nn.functional import normalize
 
 from isospace.operators.fitted_whitening import (
@@ -25,7 +20,7 @@ from isospace.operators.similarity import cosine_matrix
 PLAIN = Whitening(shrinkage=0.0)
 
 
-def vectors(n: int = 200, dim: int = 6, seed: int = 0) -> Tensor:
+def vectors(n=200, dim=6, seed=0):
     """Correlated columns of unequal scale, far from the origin."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(n, dim, generator=generator, dtype=torch.float64)
@@ -35,7 +30,7 @@ def vectors(n: int = 200, dim: int = 6, seed: int = 0) -> Tensor:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 40), max_size=5), st.integers(0, 2**31))
-def test_any_batches_merge_to_the_sums_about_the_mean(cuts: list[int], seed: int) -> None:
+def test_any_batches_merge_to_the_sums_about_the_mean(cuts, seed):
     """Batches of any size, empty ones among them."""
     x = vectors(40, 3, seed)
     merged = Moments.from_vectors(x[:0])
@@ -50,14 +45,14 @@ def test_any_batches_merge_to_the_sums_about_the_mean(cuts: list[int], seed: int
     assert float(merged.fourth) == pytest.approx((squares**2).sum(), rel=1e-10)
 
 
-def test_a_far_mean_costs_no_digits() -> None:
+def test_a_far_mean_costs_no_digits():
     x = vectors() + 1e6
     merged = Moments.from_vectors(x[:70]) + Moments.from_vectors(x[70:])
     np.testing.assert_allclose(merged.covariance(), np.cov(x.numpy().T), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("n", "dim"), [(5, 20), (30, 6), (2000, 6), (40, 1)])
-def test_ledoit_wolf_is_scikit_learns(n: int, dim: int) -> None:
+def test_ledoit_wolf_is_scikit_learns(n, dim):
     x = vectors(n, dim)
     moments = Moments.from_vectors(x[: n // 3]) + Moments.from_vectors(x[n // 3 :])
     assert moments.ledoit_wolf() == pytest.approx(ledoit_wolf_shrinkage(x.numpy()), rel=1e-9)
@@ -65,9 +60,7 @@ def test_ledoit_wolf_is_scikit_learns(n: int, dim: int) -> None:
 
 @pytest.mark.parametrize("kind", ["pca", "zca"])
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(
-    kind: str, power: float
-) -> None:
+def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(kind, power):
     x = vectors()
     out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.from_vectors(x), power)(x)
     before = np.linalg.eigvalsh(np.cov(x.numpy().T))
@@ -76,7 +69,7 @@ def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(
     np.testing.assert_allclose(out.mean(0), 0, atol=1e-9)
 
 
-def test_power_0_centres_and_turns_and_does_no_more() -> None:
+def test_power_0_centres_and_turns_and_does_no_more():
     """New sentences keep their inner products about the mean; zca does not even turn them."""
     x, new = vectors(), vectors(seed=1)
     centred = new - x.mean(0)
@@ -86,14 +79,14 @@ def test_power_0_centres_and_turns_and_does_no_more() -> None:
     torch.testing.assert_close(straight, centred)
 
 
-def test_trailing_components_are_left_out() -> None:
+def test_trailing_components_are_left_out():
     x = vectors()
     moments = Moments.from_vectors(x)
     whole = PLAIN.fit(moments, 0.5)(x)
     torch.testing.assert_close(Whitening(shrinkage=0.0, dim=3).fit(moments, 0.5)(x), whole[:, :3])
 
 
-def test_shrinkage_is_relative_to_the_mean_variance() -> None:
+def test_shrinkage_is_relative_to_the_mean_variance():
     x = vectors()
     all_of_it = Whitening(shrinkage=1.0).fit(Moments.from_vectors(x), 1.0)(x)
     variance = np.trace(np.cov(x.numpy().T)) / 6
@@ -101,7 +94,7 @@ def test_shrinkage_is_relative_to_the_mean_variance() -> None:
     torch.testing.assert_close(all_of_it @ all_of_it.T, centred @ centred.T / variance)
 
 
-def test_the_linear_layer_is_the_map() -> None:
+def test_the_linear_layer_is_the_map():
     x = vectors()
     fitted = PLAIN.fit(Moments.from_vectors(x), 0.5)
     [layer] = fitted.dense_layers()
@@ -110,7 +103,7 @@ def test_the_linear_layer_is_the_map() -> None:
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_directions_that_are_float32s_rounding_are_left_out(power: float) -> None:
+def test_directions_that_are_float32s_rounding_are_left_out(power):
     noise = 1e-8 * torch.randn(200, 1, generator=torch.Generator().manual_seed(1))
     x = torch.cat([vectors(), 5 + noise, torch.ones(200, 1)], dim=1)
     out = PLAIN.fit(Moments.from_vectors(x), power)(x)
@@ -118,14 +111,14 @@ def test_directions_that_are_float32s_rounding_are_left_out(power: float) -> Non
     assert (out[:, 6:] == 0).all()
 
 
-def test_with_shrinkage_they_are_kept_and_lengthened_most() -> None:
+def test_with_shrinkage_they_are_kept_and_lengthened_most():
     x = torch.cat([vectors(), torch.ones(200, 1)], dim=1)
     lengths = Whitening(kind="zca").fit(Moments.from_vectors(x), 1.0).kernel.norm(dim=0)
     assert lengths.argmax() == 6
 
 
 @pytest.mark.parametrize("kind", ["pca", "zca"])
-def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
+def test_fewer_sentences_than_dimensions_need_shrinkage(kind):
     x = vectors(10, 32)
     out = Whitening(kind=kind).fit(Moments.from_vectors(x), 1.0)(vectors(50, 32, seed=1))
     assert out.isfinite().all()
@@ -144,7 +137,7 @@ def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
         (PLAIN, float("nan"), "power .* nan"),
     ],
 )
-def test_impossible_settings_are_refused(setting: Whitening, power: float, message: str) -> None:
+def test_impossible_settings_are_refused(setting, power, message):
     with pytest.raises(ValueError, match=message):
         setting.fit(Moments.from_vectors(vectors()), power)
 
@@ -156,14 +149,14 @@ def test_impossible_settings_are_refused(setting: Whitening, power: float, messa
         (torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]), "NaN or infinity"),
     ],
 )
-def test_what_has_no_spread_is_refused(x: Tensor, message: str) -> None:
+def test_what_has_no_spread_is_refused(x, message):
     with pytest.raises(ValueError, match=message):
         Whitening().fit(Moments.from_vectors(x), 0.5)
 
 
 @files("bert_whitening")
 @pytest.mark.parametrize("ddof", [0, 1])
-def test_fitted_map(path: Path, ddof: int) -> None:
+def test_fitted_map(path, ddof):
     file = read(path)
     dim = file["x"].shape[1]
     for name, k in (("kfull", dim), ("khalf", dim // 2)):
@@ -186,7 +179,7 @@ def test_fitted_map(path: Path, ddof: int) -> None:
             torch.testing.assert_close(cosine_matrix(new, new).double(), gram, rtol=0, atol=1e-4)
 
 
-def pairs(n: int = 200, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+def pairs(n=200, dim=6, seed=0):
     """Pairs about common points; they differ most in other directions than the points do."""
     generator = torch.Generator().manual_seed(seed)
     draw = [torch.randn(n, dim, generator=generator, dtype=torch.float64) for _ in range(3)]
@@ -196,7 +189,7 @@ def pairs(n: int = 200, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
     return points + draw[1] * scale, points + draw[2] * scale + 0.5
 
 
-def relevant_components(x: Tensor, y: Tensor, power: float) -> np.ndarray:
+def relevant_components(x, y, power):
     """W^(-p/2) as in relevant component analysis: chunks of two texts, each about its own mean."""
     chunks = np.stack([x.numpy(), y.numpy()])
     centred = (chunks - chunks.mean(0)).reshape(-1, x.shape[1])
@@ -205,7 +198,7 @@ def relevant_components(x: Tensor, y: Tensor, power: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_it_is_relevant_component_analysis_up_to_a_rotation(power: float) -> None:
+def test_it_is_relevant_component_analysis_up_to_a_rotation(power):
     x, y = pairs()
     new, _ = pairs(seed=1)
     moments = PairMoments.from_pairs(x[:9], y[:9]) + PairMoments.from_pairs(x[9:], y[9:])
@@ -214,7 +207,7 @@ def test_it_is_relevant_component_analysis_up_to_a_rotation(power: float) -> Non
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
 
 
-def test_queries_alone_have_the_inner_products_of_both_sides() -> None:
+def test_queries_alone_have_the_inner_products_of_both_sides():
     x, y = pairs()
     queries, documents = pairs(50, seed=1)
     moments = PairMoments.from_pairs(x, y)
@@ -223,7 +216,7 @@ def test_queries_alone_have_the_inner_products_of_both_sides() -> None:
     torch.testing.assert_close(both(queries) @ both(documents).T, alone(queries) @ documents.T)
 
 
-def test_dimensions_are_sorted_so_that_cutting_is_keeping() -> None:
+def test_dimensions_are_sorted_so_that_cutting_is_keeping():
     x, y = pairs()
     moments = PairMoments.from_pairs(x, y)
     whole, kept = moments.fit(0.75), moments.fit(0.75, dim=2)
@@ -232,7 +225,7 @@ def test_dimensions_are_sorted_so_that_cutting_is_keeping() -> None:
 
 
 @pytest.mark.parametrize(("n", "least"), [(200, True), (4, False)])
-def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n: int, least: bool) -> None:
+def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n, least):
     """Of few pairs it is more, by scikit-learn's estimate about the known mean of zero."""
     x, y = pairs(n, 32)
     differences = 0.5**0.5 * (x - y).numpy()
@@ -246,14 +239,14 @@ def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n: int, least: bool) -> None
     torch.testing.assert_close(found @ found.T, expected @ expected.T)
 
 
-def test_one_pair_is_enough_with_shrinkage() -> None:
+def test_one_pair_is_enough_with_shrinkage():
     x, y = pairs(1, 8)
     out = PairMoments.from_pairs(x, y).fit(1.0)(pairs(20, 8, seed=1)[0])
     assert out.isfinite().all()
     assert np.linalg.matrix_rank(out) == 8
 
 
-def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out() -> None:
+def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out():
     x, y = pairs()
     x, y = (torch.cat([side, torch.ones(200, 1, dtype=torch.float64)], 1) for side in (x, y))
     moments = PairMoments.from_pairs(x, y)
@@ -265,7 +258,7 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out() ->
 @pytest.mark.parametrize(
     ("other", "message"), [(1.0, "different texts; got 5"), (float("nan"), "infinity")]
 )
-def test_pairs_of_which_nothing_can_be_estimated_are_refused(other: float, message: str) -> None:
+def test_pairs_of_which_nothing_can_be_estimated_are_refused(other, message):
     with pytest.raises(ValueError, match=message):
         PairMoments.from_pairs(torch.ones(5, 4), torch.full((5, 4), other)).fit(0.5)
 
@@ -273,6 +266,6 @@ def test_pairs_of_which_nothing_can_be_estimated_are_refused(other: float, messa
 @pytest.mark.parametrize(
     "setting", [{"power": 1.1}, {"power": 0.5, "shrinkage": 2.0}, {"power": 0.5, "dim": 7}]
 )
-def test_settings_out_of_their_range_are_refused(setting: dict[str, float]) -> None:
+def test_settings_out_of_their_range_are_refused(setting):
     with pytest.raises(ValueError, match=r"in [01]\.\."):
         PairMoments.from_pairs(*pairs()).fit(**setting)

@@ -1,15 +1,11 @@
 """The flow of BERT-flow: the released code's numbers, its Jacobian, dense layers, its fit."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from golden_files import File, files, leaf, precisions, read, scalar, vector
+from golden_files import files, leaf, precisions, read, scalar, vector
 from objective_views import random
-from torch import Tensor
 
 from isospace.operators.flow import Flow, _BertAdam, fit_flow
 
@@ -17,14 +13,14 @@ LIMIT = {"f64": 1e-10, "f32": 2e-5}
 DTYPES = {"f64": torch.float64, "f32": torch.float32}
 
 
-def key(file: File, parameter: str) -> str:
+def key(file, parameter):
     """What a file calls a parameter: L0S1_nn1_W for steps.1.nn1.W."""
     _, step, layer, part = parameter.split(".")
     level, place = divmod(int(step), int(file["depth"]))
     return f"L{level}S{place}_{layer}_{part}"
 
 
-def flow_of(file: File, precision: str) -> Flow:
+def flow_of(file, precision):
     """The flow of a file's sizes, with those of its parameters that the file has."""
     flow = Flow(*(int(file[name]) for name in ("dim", "levels", "depth", "width")))
     for name, parameter in flow.named_parameters():
@@ -34,7 +30,7 @@ def flow_of(file: File, precision: str) -> Flow:
     return flow.to(DTYPES[precision])
 
 
-def general(dim: int = 16, levels: int = 2, seed: int = 0) -> Flow:
+def general(dim=16, levels=2, seed=0):
     """A flow all of whose parameters take part."""
     flow = Flow(dim, levels=levels, depth=2, width=5).double()
     for i, parameter in enumerate(flow.parameters()):
@@ -45,7 +41,7 @@ def general(dim: int = 16, levels: int = 2, seed: int = 0) -> Flow:
 @files("bert_flow_init")
 @precisions
 @pytest.mark.parametrize("case", ["init", "ddi"])
-def test_initialisation_matches_the_released_code(path: Path, precision: str, case: str) -> None:
+def test_initialisation_matches_the_released_code(path, precision, case):
     file = read(path)
     flow = flow_of(file, precision)
     if case == "init":  # the last layers are zero, as released
@@ -68,11 +64,11 @@ def test_initialisation_matches_the_released_code(path: Path, precision: str, ca
     near(flow.log_determinant(), file[f"{case}_logdet_f64"], precision)
 
 
-def near(value: Tensor, expected: Tensor, precision: str) -> None:
+def near(value, expected, precision):
     torch.testing.assert_close(value.double(), expected, rtol=0, atol=LIMIT[precision])
 
 
-def general_files() -> pytest.MarkDecorator:
+def general_files():
     """`files` of bert_flow, less those of the initialisation."""
     mark = files("bert_flow")
     kept = [p for p in mark.args[1] if "init" not in str(p.id)]
@@ -81,7 +77,7 @@ def general_files() -> pytest.MarkDecorator:
 
 @general_files()
 @precisions
-def test_values_and_gradients_match_the_released_code(path: Path, precision: str) -> None:
+def test_values_and_gradients_match_the_released_code(path, precision):
     file = read(path)
     flow = flow_of(file, precision)
     x = leaf(file["x"], precision)
@@ -105,7 +101,7 @@ def test_values_and_gradients_match_the_released_code(path: Path, precision: str
 
 
 @pytest.mark.parametrize(("dim", "levels"), [(8, 1), (8, 3), (12, 2)])
-def test_the_log_determinant_is_that_of_the_jacobian_everywhere(dim: int, levels: int) -> None:
+def test_the_log_determinant_is_that_of_the_jacobian_everywhere(dim, levels):
     flow = general(dim, levels)
     for row in 3 * random(3, dim):
         jacobian = torch.autograd.functional.jacobian(flow, row)
@@ -113,14 +109,14 @@ def test_the_log_determinant_is_that_of_the_jacobian_everywhere(dim: int, levels
         torch.testing.assert_close(found, flow.log_determinant(), rtol=0, atol=1e-10)
 
 
-def test_a_new_flow_turns_the_coordinates_round_and_lets_the_halves_leave_in_order() -> None:
+def test_a_new_flow_turns_the_coordinates_round_and_lets_the_halves_leave_in_order():
     """Two levels of one step: all reversed, the second half leaves, the first is reversed again."""
     flow = Flow(8, levels=2, depth=1)
     assert flow(torch.arange(8.0)).tolist() == [3, 2, 1, 0, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(("dim", "levels"), [(8, 1), (16, 2), (16, 3)])
-def test_dense_layers_with_relu_between_them_are_the_same_map(dim: int, levels: int) -> None:
+def test_dense_layers_with_relu_between_them_are_the_same_map(dim, levels):
     flow, x = general(dim, levels), 3 * random(20, dim)
     layers = flow.dense_layers()
     h = x
@@ -131,19 +127,19 @@ def test_dense_layers_with_relu_between_them_are_the_same_map(dim: int, levels: 
     assert len(layers) == 2 * 2 * levels + 1
 
 
-def test_a_width_that_cannot_be_halved_is_refused() -> None:
+def test_a_width_that_cannot_be_halved_is_refused():
     with pytest.raises(ValueError, match="multiple of 8 dimensions; got 12"):
         Flow(12)
 
 
-def bent(n: int = 2000, seed: int = 0) -> Tensor:
+def bent(n=2000, seed=0):
     """Eight columns: four normal ones, and four that are their squares and a little noise."""
     x = torch.randn(n, 8, generator=torch.Generator().manual_seed(seed))
     x[:, 4:] = x[:, :4].square() + 0.1 * x[:, 4:]
     return 3 * x + 5
 
 
-def test_fitting_raises_the_likelihood_of_new_vectors_above_that_of_scaling_alone() -> None:
+def test_fitting_raises_the_likelihood_of_new_vectors_above_that_of_scaling_alone():
     x, new = bent(16_000), bent(500, seed=1).double()
     scaled = Flow(8).double()
     scaled.initialise(x.double())
@@ -151,7 +147,7 @@ def test_fitting_raises_the_likelihood_of_new_vectors_above_that_of_scaling_alon
     assert fitted.bits_per_dim(new).mean() < scaled.bits_per_dim(new).mean() - 0.3
 
 
-def test_a_constant_coordinate_stays_near_zero_and_does_not_stop_the_others() -> None:
+def test_a_constant_coordinate_stays_near_zero_and_does_not_stop_the_others():
     """As three of all-MiniLM-L6-v2: one is 1, up to float32's rounding, the other is 0."""
     x, new = bent(16_000), bent(500, seed=1)
     for rows in (x, new):
@@ -165,7 +161,7 @@ def test_a_constant_coordinate_stays_near_zero_and_does_not_stop_the_others() ->
     assert fitted.steps[0].out.W.abs().max() > 0.02  # it has learned
 
 
-def test_the_first_epoch_begins_from_scaled_vectors() -> None:
+def test_the_first_epoch_begins_from_scaled_vectors():
     """One update of 0.001 a parameter: still nearly mean 0 and deviation 1."""
     x = bent(64)
     z = fit_flow(x)(x.double())
@@ -173,7 +169,7 @@ def test_the_first_epoch_begins_from_scaled_vectors() -> None:
     assert (z.std(0, correction=0) - 1).abs().max() < 0.1
 
 
-def test_no_generator_of_others_decides_and_every_vector_is_reported_once() -> None:
+def test_no_generator_of_others_decides_and_every_vector_is_reported_once():
     x, done = bent(150), list[int]()
     state = torch.get_rng_state()
     one = fit_flow(x, done.append)(x.double())
@@ -184,12 +180,12 @@ def test_no_generator_of_others_decides_and_every_vector_is_reported_once() -> N
 
 
 @pytest.mark.parametrize("x", [torch.ones(5, 8), torch.full((5, 8), math.nan)])
-def test_vectors_that_nothing_can_be_fitted_to_are_refused(x: Tensor) -> None:
+def test_vectors_that_nothing_can_be_fitted_to_are_refused(x):
     with pytest.raises(ValueError, match=r"two or more different|NaN or infinity"):
         fit_flow(x)
 
 
-def test_berts_adam_is_neither_corrected_nor_spared_its_decay() -> None:
+def test_berts_adam_is_neither_corrected_nor_spared_its_decay():
     """Gradients of (3, 4) and (0.3, 0.4): the first is cut to length 1."""
     w = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
     adam = _BertAdam([w])

@@ -1,7 +1,5 @@
 """Inverse square roots: the closed form of order 2, signs, order, any scale."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -15,17 +13,17 @@ class OnMPS(Tensor):
     """A matrix that says it is on MPS, where float64 does not exist."""
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self):
         return torch.device("mps")
 
-    def cpu(self) -> Tensor:  # type: ignore[override]
+    def cpu(self):
         return self.as_subclass(Tensor)
 
-    def double(self) -> Tensor:  # type: ignore[override]
+    def double(self):
         raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
 
 
-def test_eigensystems_of_mps_are_computed_on_the_cpu() -> None:
+def test_eigensystems_of_mps_are_computed_on_the_cpu():
     matrix = torch.diag(torch.tensor([1.0, 3.0, 2.0]))
     eigenvalues, _ = eigensystem(matrix.as_subclass(OnMPS))
     assert eigenvalues.dtype == torch.float32
@@ -33,7 +31,7 @@ def test_eigensystems_of_mps_are_computed_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-16, 1e-6, 1.0, 1e6, 1e16])
-def test_closed_form_of_the_symmetric_root_at_any_scale(scale: float) -> None:
+def test_closed_form_of_the_symmetric_root_at_any_scale(scale):
     rows = random(40, 4, 2)
     rows[:10, :, 1] = 3 * rows[:10, :, 0]  # rank one
     rows[10] = 0
@@ -48,7 +46,7 @@ def test_closed_form_of_the_symmetric_root_at_any_scale(scale: float) -> None:
     assert np.allclose(found.numpy(), np.stack(wanted)[:, 0], rtol=1e-4, atol=1e-5)
 
 
-def test_pca_sorts_by_variance_and_fixes_signs() -> None:
+def test_pca_sorts_by_variance_and_fixes_signs():
     x = random(50, 3) * torch.tensor([1.0, 10.0, 0.1])
     matrix = pca(torch.cov(x.T, correction=0))
     largest = matrix.abs().argmax(0)

@@ -1,7 +1,5 @@
 """The nearest-neighbour search against dull loops, whatever the slices and blocks."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,16 +1,11 @@
 """Whitening by property, at degenerate input, against numpy and golden files."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from golden_files import File, files, leaf, precisions, read, vector
+from golden_files import files, leaf, precisions, read, vector
 from hypothesis import given, settings, strategies as st
 from objective_views import random
-from torch import Tensor
 from torch.autograd import gradcheck
 
 from isospace.operators.whitening import (
@@ -28,14 +23,14 @@ from isospace.operators.whitening import (
 METHODS = sorted(INVERSE_ROOTS)
 
 
-def covariance(x: Tensor) -> Tensor:
+def covariance(x):
     """Of the rows (..., batch, dim)."""
     centred = x - x.mean(dim=-2, keepdim=True)
     return centred.mT @ centred / x.shape[-2]
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> tuple[Tensor, int]:
+def batches(draw):
     """A well-conditioned batch with a large mean and unequal scales, and a number of groups."""
     size = draw(st.sampled_from([1, 2, 3, 5]))
     groups = draw(st.integers(1, 4))
@@ -47,7 +42,7 @@ def batches(draw: st.DrawFn) -> tuple[Tensor, int]:
 
 @settings(deadline=None, max_examples=40)
 @given(batches(), st.sampled_from(METHODS))
-def test_every_group_has_identity_covariance(case: tuple[Tensor, int], method: str) -> None:
+def test_every_group_has_identity_covariance(case, method):
     x, groups = case
     out = whiten(x, groups=groups, method=method)
     assert out.mean(0).abs().max() < 1e-9
@@ -58,7 +53,7 @@ def test_every_group_has_identity_covariance(case: tuple[Tensor, int], method: s
 
 @settings(deadline=None, max_examples=30)
 @given(batches(), st.integers(0, 1000))
-def test_shuffling_is_undone(case: tuple[Tensor, int], seed: int) -> None:
+def test_shuffling_is_undone(case, seed):
     x, groups = case
     permutation = torch.randperm(x.shape[1], generator=torch.Generator().manual_seed(seed))
     shuffled = whiten(x, groups=groups, permutation=permutation)
@@ -69,14 +64,14 @@ def test_shuffling_is_undone(case: tuple[Tensor, int], seed: int) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_gradient_through_the_whitening_matrix(method: str, groups: int) -> None:
+def test_gradient_through_the_whitening_matrix(method, groups):
     x = random(9, 8, seed=3).requires_grad_()
     weight = random(9, 8, seed=4)
     assert gradcheck(lambda x: (whiten(x, groups=groups, method=method) * weight).sum(), x)
 
 
 @pytest.mark.parametrize("dim", [2, 4])
-def test_zca_gradient_is_exact_where_eigenvalues_meet(dim: int) -> None:
+def test_zca_gradient_is_exact_where_eigenvalues_meet(dim):
     """Columns of a Hadamard-like design: the covariance is exactly a multiple of I."""
     signs = torch.tensor([[1.0, 1], [1, -1]], dtype=torch.float64)
     x = torch.kron(torch.kron(signs, signs), signs)[:, 1 : dim + 1].clone().requires_grad_()
@@ -86,13 +81,13 @@ def test_zca_gradient_is_exact_where_eigenvalues_meet(dim: int) -> None:
 
 
 @pytest.mark.parametrize(("batch", "groups", "dim"), [(2, 1, 2), (2, 2, 8), (3, 1, 6), (4, 3, 15)])
-def test_zca_gradient_is_exact_in_rank_deficient_groups(batch: int, groups: int, dim: int) -> None:
+def test_zca_gradient_is_exact_in_rank_deficient_groups(batch, groups, dim):
     x = random(batch, dim, seed=6).requires_grad_()
     weight = random(batch, dim, seed=7)
     assert gradcheck(lambda x: (whiten(x, groups=groups) * weight).sum(), x)
 
 
-def test_stopped_gradient_is_that_of_a_constant_matrix() -> None:
+def test_stopped_gradient_is_that_of_a_constant_matrix():
     x = random(12, 4).requires_grad_()
     upstream = random(12, 4, seed=1)
     (stopped,) = torch.autograd.grad((whiten(x, stop_gradient=True) * upstream).sum(), x)
@@ -117,9 +112,7 @@ def test_stopped_gradient_is_that_of_a_constant_matrix() -> None:
     ],
     ids=["batch of 2", "constant", "zero", "constant columns", "equal columns", "tiny"],
 )
-def test_degenerate_batches_stay_finite(
-    rows: Tensor, groups: int, method: str, dtype: torch.dtype
-) -> None:
+def test_degenerate_batches_stay_finite(rows, groups, method, dtype):
     x = rows.to(dtype, copy=True).requires_grad_()
     out = whiten(x, groups=groups, method=method)
     out.square().sum().backward()
@@ -132,13 +125,13 @@ def test_degenerate_batches_stay_finite(
 
 
 @pytest.mark.parametrize("dim", [2, 3])
-def test_a_nan_is_passed_on_and_not_hidden(dim: int) -> None:
+def test_a_nan_is_passed_on_and_not_hidden(dim):
     x = random(6, dim)
     x[1, 0] = float("nan")
     assert whiten(x).isnan().any()
 
 
-def test_half_precision_is_computed_in_float32_also_under_autocast() -> None:
+def test_half_precision_is_computed_in_float32_also_under_autocast():
     x = random(16, 8).bfloat16()
     expected = whiten(x.float(), groups=4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -147,7 +140,7 @@ def test_half_precision_is_computed_in_float32_also_under_autocast() -> None:
     assert torch.equal(out, expected)
 
 
-def test_views_are_whitened_one_by_one() -> None:
+def test_views_are_whitened_one_by_one():
     x = random(3, 10, 6)
     permutations = torch.stack([torch.randperm(6) for _ in range(3)])
     together = whiten(x, groups=3, permutation=permutations)
@@ -157,7 +150,7 @@ def test_views_are_whitened_one_by_one() -> None:
     assert moved[1, 4, 2] == x[1, 4, permutations[1, 2]]
 
 
-def test_eps_and_shrinkage() -> None:
+def test_eps_and_shrinkage():
     cov = torch.tensor([[3.0, 1.0], [1.0, 1.0]])
     assert torch.equal(regularise(cov, eps=0.5), torch.tensor([[3.5, 1.0], [1.0, 1.5]]))
     assert torch.equal(regularise(cov, shrinkage=0.5), torch.tensor([[2.5, 0.5], [0.5, 1.5]]))
@@ -172,21 +165,19 @@ def test_eps_and_shrinkage() -> None:
     ("rows", "groups", "message"),
     [(4, 0, r"0 groups .* \[1, 2, 4, 8\]"), (4, 3, r"3 groups .*"), (1, 1, r"\(1, 8\)")],
 )
-def test_impossible_groups_and_a_single_row_are_refused(
-    rows: int, groups: int, message: str
-) -> None:
+def test_impossible_groups_and_a_single_row_are_refused(rows, groups, message):
     with pytest.raises(ValueError, match=message):
         whiten(random(rows, 8), groups=groups)
 
 
-def views_of(file: File) -> tuple[Tensor, Tensor]:
+def views_of(file):
     """The input (view, batch, dim) and the permutation of every view."""
     permutations = [file[k] for k in ("perm", "perm_used", "perm1", "perm2", "perm3") if k in file]
     x = file["x"]
     return x.reshape(len(permutations), -1, x.shape[-1]), torch.stack(permutations)
 
 
-def sgw_tolerance(x: Tensor, permutation: Tensor, groups: int, precision: str) -> tuple[float, ...]:
+def sgw_tolerance(x, permutation, groups, precision):
     """Absolute tolerance of outputs; relative of gradients, matrix stopped and not."""
     y = torch.take_along_dim(x.double(), permutation.unsqueeze(1), dim=-1)
     spectrum = torch.linalg.eigvalsh(covariance(split_groups(y, groups)))
@@ -199,7 +190,7 @@ def sgw_tolerance(x: Tensor, permutation: Tensor, groups: int, precision: str) -
     return 1e-5 if mild else 5e-5, 1e-5, 1e-4
 
 
-def check_up_to_a_rotation(file: File, precision: str) -> None:
+def check_up_to_a_rotation(file, precision):
     """Cholesky's whitening is a rotation of ours within a group: inner products are the same."""
     views, permutations = views_of(file)
     groups = int(file["groups"])
@@ -215,7 +206,7 @@ def check_up_to_a_rotation(file: File, precision: str) -> None:
 
 @precisions
 @files("sgw_")
-def test_group_whitening(path: Path, precision: str) -> None:
+def test_group_whitening(path, precision):
     file = read(path)
     views, permutations = views_of(file)
     groups = int(file["groups"])
@@ -224,11 +215,11 @@ def test_group_whitening(path: Path, precision: str) -> None:
         return
     output, stopped, through = sgw_tolerance(views, permutations, groups, precision)
 
-    def run(stop: bool) -> tuple[Tensor, Tensor]:
+    def run(stop):
         x = leaf(views, precision)
         return x, whiten(x, groups=groups, permutation=permutations, stop_gradient=stop)
 
-    def compare(out: Tensor, key: str, atol: float) -> None:
+    def compare(out, key, atol):
         expected = file[key].double().view_as(out)
         # Whatever was recorded in float32 cannot be matched more closely than that.
         atol = (
@@ -258,7 +249,7 @@ def test_group_whitening(path: Path, precision: str) -> None:
 
 @files("whiten_full")
 @pytest.mark.parametrize("ddof", [0, 1])
-def test_full_whitening(path: Path, ddof: int) -> None:
+def test_full_whitening(path, ddof):
     file = read(path)
     x = leaf(file["x"], "f64")
     scale = (1 - ddof / len(x)) ** 0.5  # of deviations with this divisor to those with n
@@ -279,8 +270,8 @@ def test_full_whitening(path: Path, ddof: int) -> None:
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
 @pytest.mark.parametrize(("batch", "groups"), [(6, 1), (4, 2), (9, 1)])
 def test_fewer_rows_than_columns_are_whitened_as_by_the_columns_matrix(
-    batch: int, groups: int, eps: float, stop_gradient: bool
-) -> None:
+    batch, groups, eps, stop_gradient
+):
     torch.manual_seed(0)
     x = torch.randn(2, batch, 10, dtype=torch.float64)
     wanted_x = x.clone().requires_grad_()

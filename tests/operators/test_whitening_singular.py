@@ -1,26 +1,23 @@
 """Eps in groups that the batch leaves singular, by having fewer rows than they have columns."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
-from isospace.operators.whitening import Method, whiten
+from isospace.operators.whitening import whiten
 
 EPS = (1e-6, 1e-5, 1e-3)
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
+def random(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def uneven(rows: int, dim: int) -> Tensor:
+def uneven(rows, dim):
     """Float32 rows with variances from 20 down to 0.01, about a mean that is not 0."""
     return random(rows, dim) * torch.logspace(1.3, -2, dim).sqrt() + random(dim, seed=1)
 
 
-def matrix(x: Tensor, eps: float) -> Tensor:
+def matrix(x, eps):
     """`(C + eps I)^-1/2` in float64, with nothing left out."""
     centred = x.double() - x.double().mean(0)
     cov = centred.T @ centred / len(x)
@@ -28,7 +25,7 @@ def matrix(x: Tensor, eps: float) -> Tensor:
     return vectors @ values.rsqrt().diag() @ vectors.T
 
 
-def gradient(x: Tensor, upstream: Tensor, eps: float, stop: bool, method: Method = "zca") -> Tensor:
+def gradient(x, upstream, eps, stop, method="zca"):
     x = x.clone().requires_grad_()
     out = whiten(x, eps=eps, stop_gradient=stop, method=method)
     assert out.dtype == x.dtype
@@ -37,7 +34,7 @@ def gradient(x: Tensor, upstream: Tensor, eps: float, stop: bool, method: Method
 
 
 @pytest.mark.parametrize("eps", EPS)
-def test_float32_follows_the_formula(eps: float) -> None:
+def test_float32_follows_the_formula(eps):
     """The papers' BERT-base and batch: the rounding of the largest variance is above every eps."""
     x, upstream = uneven(64, 768), random(64, 768, seed=2)
     root = matrix(x, eps)
@@ -51,7 +48,7 @@ def test_float32_follows_the_formula(eps: float) -> None:
 
 @pytest.mark.parametrize("stop", [True, False])
 @pytest.mark.parametrize("eps", EPS)
-def test_gradient_of_float32_is_that_of_float64(eps: float, stop: bool) -> None:
+def test_gradient_of_float32_is_that_of_float64(eps, stop):
     x, upstream = uneven(16, 96), random(16, 96, seed=2)
     found = gradient(x, upstream, eps, stop)
     expected = gradient(x.double(), upstream, eps, stop)
@@ -61,8 +58,8 @@ def test_gradient_of_float32_is_that_of_float64(eps: float, stop: bool) -> None:
 
 @pytest.mark.parametrize("method", ["zca", "pca"])
 def test_a_smaller_eps_gives_a_larger_gradient_and_none_leaves_the_direction_out(
-    method: Method,
-) -> None:
+    method,
+):
     x, upstream = uneven(16, 96), random(16, 96, seed=2)
     sizes = [gradient(x, upstream, eps, True, method).norm().item() for eps in (*EPS, 0.0)]
     assert sizes[0] / sizes[1] == pytest.approx(10**0.5, rel=0.01)

@@ -1,9 +1,6 @@
 """Edits of tokens and changes of embeddings: what they leave, and what the authors' code makes."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,11 +27,11 @@ from isospace.views.edits import (
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [], begins=np.arange(2000) % 2 == 0)
 
 
-def seeded(seed: int = 0) -> np.random.Generator:
+def seeded(seed=0):
     return np.random.default_rng(seed)
 
 
-def arrays(path: Path) -> dict[str, np.ndarray]:
+def arrays(path):
     return {name: array.numpy() for name, array in read(path).items()}
 
 

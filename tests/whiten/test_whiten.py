@@ -1,7 +1,5 @@
 """Whitening of a whole model: what is chosen, what the verdict says, what the folder holds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +34,7 @@ FLOW = Whitening(kind="flow")
 
 
 @pytest.fixture
-def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
+def setting(toy_model, toy_corpus, tmp_path):
     return WhitenConfig(
         model=str(toy_model),
         text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
@@ -44,7 +42,7 @@ def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
     )
 
 
-def kinds(folder: Path) -> list[str]:
+def kinds(folder):
     modules = json.loads((folder / "modules.json").read_text())
     return [module["type"].rsplit(".", 1)[1] for module in modules]
 
@@ -89,7 +87,7 @@ def test_auto_from_text_to_folder(setting):
     assert not any(sentence in card for sentence in sentences(400))
 
 
-def verdict_of(kind: VerdictKind):
+def verdict_of(kind):
     def verdict(self, before, after, base_kept, *_):
         gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
         return Verdict(kind, "", "MRR", gain)
@@ -97,7 +95,7 @@ def verdict_of(kind: VerdictKind):
     return verdict
 
 
-def trying(**mrr: float):
+def trying(**mrr):
     """`try_powers` of a corpus in which the model as it is, and power 0.5, reach such MRR."""
     places = {None: mrr["none"], 0.5: mrr["half"]}
 
@@ -181,7 +179,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
 
 
 @pytest.fixture
-def of_columns(setting: WhitenConfig, tmp_path: Path) -> WhitenConfig:
+def of_columns(setting, tmp_path):
     """Of 300 pairs whose second text repeats the first word of the first at its end."""
     path, texts = tmp_path / "questions.jsonl", sentences(300, seed=7)
     rows = [{"a": text, "b": f"{text} {text.split()[0]}"} for text in texts]

@@ -1,7 +1,5 @@
 """The folder of a whitened model: its layers, and that a sentence's vector stands alone."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
