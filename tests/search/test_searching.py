@@ -263,5 +263,11 @@ def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):
     before, values = len(index), {"year": 2000, "kind": "x"}
     long = [Row(f"the cat {n}", "twice", values, None, n, 3) for n in (1, 2, 3)]
     whole = [Row("the dog", "twice", values)]
-    index.add_slices([long, whole], lambda _: None, on_cluster=2)
+    other = [Row("the fox", "twice", values)]
+    slices = [long[:2], long[2:], whole, other]
+    changes = index.add_slices(slices, lambda _: None, on_cluster=2)
+    assert changes == Changes(added=4, deleted=3)
     assert len(index) == before + 1
+    assert index.add(["the fox"], ["twice"], [values]).unchanged == 1
+    new = [[Row(text, "new", values)] for text in ("the cat", "the dog")]
+    assert index.add_slices(new, lambda _: None, on_cluster=2) == Changes(added=1, replaced=1)

@@ -41,6 +41,7 @@ from isospace.search.database import (
     check_names,
     fit,
     lancedb,
+    passage_id,
 )
 from isospace.search.embedder import require_k
 from isospace.system import typed_json
@@ -398,14 +399,12 @@ class SearchIndex:
             UserError: as for `add`.
             Stopped: cluster workers died repeatedly on one slice.
         """
-        seen: set[str] = set()
         again: list[Row] = []
+        if on_cluster:
+            slices = _without_repeats(slices, again)
 
         def unencoded() -> Iterator[tuple[dict[str, tuple[Any, ...]], Changes]]:
             for rows in slices:
-                if on_cluster:
-                    again.extend(row for row in rows if row.id in seen)
-                    seen.update(row.id for row in rows)
                 to_encode, change = self.database.put_unencoded(rows)
                 advance(len(rows) - len(to_encode))
                 yield to_encode, change
@@ -418,8 +417,9 @@ class SearchIndex:
             if rows:
                 self.database.write(rows, next(vectors))
             changes += change
-        if again:  # a cluster reads ahead, before the earlier row of the same id is written
-            changes += Changes(deleted=self.add_slices([again], lambda _: None).deleted)
+        if again:
+            rest = (again[start : start + SLICE] for start in range(0, len(again), SLICE))
+            changes += self.add_slices(rest, advance, on_cluster)
         return changes
 
     def _encoded(
@@ -555,6 +555,26 @@ class SearchIndex:
                 f"{self.about.model}: some of its vectors are not finite. The model is damaged"
             )
         return unit_rows(vectors)
+
+
+def _without_repeats(slices: Iterable[Sequence[Row]], again: list[Row]) -> Iterator[Sequence[Row]]:
+    """Yield slices without the rows whose id an earlier slice has; `again` collects these rows.
+
+    A cluster reads slices ahead, when the earlier row is not written yet.
+    """
+    seen: set[str] = set()
+    repeats = False
+    for rows in slices:
+        first: list[Row] = []
+        for row in rows:
+            key = passage_id(row.id, row.passage, row.passages)
+            # The passages of a row may continue in the next slice.
+            repeats = key in seen or (row.id in seen if row.passage == 1 else repeats)
+            (again if repeats else first).append(row)
+        for row in first:
+            seen.update((row.id, passage_id(row.id, row.passage, row.passages)))
+        if first:
+            yield first
 
 
 def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:
