@@ -15,7 +15,8 @@ from transformers import BertConfig, BertModel
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.search import SearchIndex
+from isospace.search import Changes, SearchIndex
+from isospace.search.database import Row
 from isospace.search.index import About
 
 
@@ -165,6 +166,23 @@ def test_an_index_that_was_emptied_says_so(index):
 def test_rows_that_do_not_fit_are_refused(index, arguments, message):
     with pytest.raises(UserError, match=message):
         index.add(*arguments)
+
+
+@pytest.mark.parametrize("of_long_row_first", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_row_with_the_id_of_another_rows_passage_is_refused(index, of_long_row_first, together):
+    values = {"year": 2000, "kind": "x"}
+    long = [Row(f"the cat {n}", "long", values, None, n, 2) for n in (1, 2)]
+    own = [Row("the dog", "long#2", values)]
+    rows = [long, own] if of_long_row_first else [own, long]
+    before = len(index)
+    with pytest.raises(UserError, match="row long#2: a passage of the long row long has"):
+        index.add_slices([[*rows[0], *rows[1]]] if together else rows)
+    assert len(index) == before + (0 if together else len(rows[0]))
+    index.delete("id LIKE 'long%'")
+    index.add_slices([long])
+    changes = index.add_slices([[Row("the cat", "long", values), *own]])
+    assert changes == Changes(added=1, replaced=1, deleted=1)  # the row is long no more
 
 
 def test_queries_and_weights_that_make_no_sense(index, toy_model, tmp_path):

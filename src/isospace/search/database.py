@@ -363,6 +363,9 @@ class Database:
         Returns:
             id -> text, metadata, file and long row, of the rows to encode and write; and the counts
             of all changes.
+
+        Raises:
+            UserError: a row has the id of a passage of another row.
         """
         passages = {row.id: row.passages for row in rows}
         wanted: dict[str, tuple[Any, ...]] = {}
@@ -370,23 +373,23 @@ class Database:
             if row.passages == passages[row.id]:
                 key = passage_id(row.id, row.passage, row.passages)
                 text = without_surrogates(normalise(row.text))
-                wanted[key] = (
-                    text,
-                    *row.metadata.values(),
-                    row.file,
-                    row.id if key != row.id else None,
-                )
-        known = self._known(list(passages))
-        current = {
-            passage_id(row, passage, count)
-            for row, count in passages.items()
-            for passage in range(1, count + 1)
-        }
+                of = row.id if key != row.id else None
+                wanted[key] = (text, *row.metadata.values(), row.file, of)
+        current: dict[str, str] = {}
+        for long_row, count in passages.items():
+            for passage in range(1, count + 1):
+                key = passage_id(long_row, passage, count)
+                _require_same_row(key, current.setdefault(key, long_row), long_row)
+        known = self._known([*passages, *(wanted.keys() - passages.keys())])
+        for key in known.keys() & wanted.keys():
+            before = str(known[key][-1] or key)
+            if before not in passages:
+                _require_same_row(key, before, current[key])
         empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
         changed = {
             key: row for key, row in wanted.items() if known.get(key) != row and key not in empty
         }
-        if gone := sorted(known.keys() - (current - empty)):
+        if gone := sorted(known.keys() - (current.keys() - empty)):
             self.remove(gone)
         replaced = len(changed.keys() & known.keys())
         unchanged = len(wanted) - len(empty) - len(changed)
@@ -624,6 +627,16 @@ def passage_id(row: str, passage: int, passages: int) -> str:
     ('posts.csv:7', 'posts.csv:7#2')
     """
     return f"{row}#{passage}" if passages > 1 else row
+
+
+def _require_same_row(key: str, row: str, other: str) -> None:
+    """Refuse a row whose id is also the id of a passage of a long row."""
+    if row != other:
+        long_row = other if row == key else row
+        raise UserError(
+            f"row {key}: a passage of the long row {long_row} has this id too. Give one of the two "
+            f"rows another id. If row {long_row} is gone, delete its passages first"
+        )
 
 
 def _filtered(query: Any, condition: str | None) -> Any:
