@@ -13,7 +13,7 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 import numpy as np
@@ -307,9 +307,15 @@ def _overlap(one: str, other: str) -> bool:
     """Return true if two names refer to the same text, or one to a part of the other."""
     if DOCSTRINGS in (one, other):  # the docstrings of the installed packages
         return one == other
-    a, b = (Path(name.partition(":")[2] if is_docstrings(name) else name) for name in (one, other))
-    a, b = a.resolve(), b.resolve()
+    a, b = map(_place, (one, other))
     return a.is_relative_to(b) or b.is_relative_to(a)
+
+
+def _place(name: str) -> PurePath:
+    """Return the place of a text; standard input and URLs have none on this machine."""
+    if name == "-" or "://" in name:
+        return PurePath(name)
+    return Path(name.partition(":")[2] if is_docstrings(name) else name).resolve()
 
 
 def _dev_sets(tasks: Mapping[str, STSSet], tests: Mapping[str, STSSet]) -> tuple[ScoredPairs, ...]:
