@@ -241,7 +241,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     address = Address.parse("llm", config.llm)
     assert config.output is not None
     for path in (config.output, config.counts_file):
-        if path.exists():
+        if path.exists() and not (path == config.counts_file and _is_unfinished(config)):
             raise UserError(f"`output` {path}: exists already. Give another name, or move the file")
         require_writable(path)
     rows = rows_of_queries(config.like, "like") if config.like else []
@@ -287,6 +287,16 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     typed_json.write(config.counts_file, results)
     write_text(config.output, "".join(_row(one, address) for one in kept))
     return results
+
+
+def _is_unfinished(config: AskConfig) -> bool:
+    """Return true if the command that wrote the counts was killed before it wrote the queries."""
+    assert config.output is not None
+    try:
+        typed_json.read(config.counts_file, AskResults, "counts")
+    except UserError:
+        return False
+    return not config.output.exists()
 
 
 def _plan(passages: Passages, config: AskConfig) -> list[_Request]:
