@@ -201,6 +201,7 @@ def test_bad_questions_are_refused_in_a_sentence(client):
     for path, message in (
         ("/?q=", "Type a sentence"),
         ("/?q=cat&k=0", f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"),
+        (f"/?q=cat&k={'9' * 5000}", f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"),
         ("/?q=cat&k=x", f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"),
     ):
         page = client.get(path)

@@ -73,7 +73,9 @@ class Pages:
         neighbours, error = None, ""
         if query is not None:
             try:
-                neighbours = self._session.neighbours(query, int(k) if k.isdecimal() else 0)
+                neighbours = self._session.neighbours(
+                    query, int(k) if re.fullmatch(r"\d{1,9}", k) else 0
+                )
             except UserError as refused:
                 error = str(refused)
         return self._page("neighbours.html", error, query=query or "", k=k, neighbours=neighbours)
