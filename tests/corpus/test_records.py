@@ -224,11 +224,12 @@ def test_a_url_of_a_folder_gives_the_files_in_it(store, tmp_path):
     ("url", "message"),
     [
         ("memory://no.txt", r"^memory://no\.txt cannot be read: "),
+        ("memory://page", r"^memory://page: unknown file type\. Expected \.txt"),
         ("memory://p", r"^memory://p: no file that isospace reads\. Expected \.txt"),
         ("nowhere://a.txt", r"^nowhere://a\.txt cannot be read: Protocol not known: nowhere"),
     ],
 )
 def test_what_cannot_be_read_is_named(store, tmp_path, url, message):
-    store.pipe({"/p/x.png": b"\x89PNG"})
+    store.pipe({"/p/x.png": b"\x89PNG", "/page": b"one\n"})
     with pytest.raises(UserError, match=message):
         read_urls(url, spool=tmp_path)

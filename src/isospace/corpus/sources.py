@@ -216,8 +216,8 @@ def find_sources(
             sources.append(_spool_standard_input(spool, encoding))
         elif "://" in file:
             for name, copy in _spool_url(file, spool, documents):
-                source = file_source(copy, encoding, documents)
-                sources.append(replace(source, name=name, in_folder=name != file))
+                source = file_source(copy, encoding, documents, name)
+                sources.append(replace(source, in_folder=name != file))
         elif os.path.isdir(file):
             sources += _folder_sources(Path(file), encoding, documents)
         else:
@@ -246,8 +246,10 @@ def require_there(files: Iterable[str]) -> None:
             )
 
 
-def file_source(path: Path, encoding: str | None = None, documents: bool = False) -> Source:
-    """Return the source of one file, with the format from its name.
+def file_source(
+    path: Path, encoding: str | None = None, documents: bool = False, name: str | None = None
+) -> Source:
+    """Return the source of one file, with the format from its name; `name` is its URL, if any.
 
     Raises:
         UserError: the file is missing, or its ending is unknown.
@@ -256,8 +258,8 @@ def file_source(path: Path, encoding: str | None = None, documents: bool = False
         raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
     source = _source(path, encoding, documents)
     if source is None:
-        raise UserError(f"{path}: unknown file type. Expected {_supported(documents)}.")
-    return source
+        raise UserError(f"{name or path}: unknown file type. Expected {_supported(documents)}.")
+    return replace(source, name=name or source.name)
 
 
 def _check_encoding(encoding: str) -> None:
