@@ -14,7 +14,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.parity import cosines
 from isospace.encoders.saving import save_model
-from isospace.encoders.words import Tokens, word_model
+from isospace.encoders.words import Tokens, read_vectors, word_model
 from isospace.errors import UserError
 
 GOLDEN_NAMES: dict[Tokens, str] = {
@@ -67,6 +67,15 @@ def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> No
     assert "dropout none" in plain.summary("float32")
     assert weights_hash(plain) != weights_hash(split)
     assert weights_hash(plain) == weights_hash(load_encoder(f"glove:{file}"))
+
+
+@pytest.mark.parametrize("header", ["", "3 2\n"])
+def test_the_first_words_may_hold_blanks_and_digits(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text(f"{header}. . . 1 2\nat 5 3 4\nb 5 6\n", encoding="utf-8")
+    words, vectors = read_vectors(path)
+    assert words == [". . .", "at 5", "b"]
+    assert vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
 @pytest.mark.parametrize(

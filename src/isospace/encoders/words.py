@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
+from statistics import mode
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -33,6 +36,7 @@ Tokens = Literal["whitespace_stop", "whitespace"]
 PREFIX = "glove:"
 
 _PADDING = "PADDING_TOKEN"  # sentence-transformers' name for row 0
+_FIRST = 100  # lines that tell the number of dimensions
 
 
 class WordIds:
@@ -120,9 +124,10 @@ def word_model(
 def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     """Read words and their vectors, (word, dim) float32.
 
-    A line has a word and its numbers, separated by spaces; a word may contain spaces. A first line
-    of two numbers is skipped: it is the header of fastText and word2vec files. A repeated word
-    keeps its first vector. Files may be .gz or .zst.
+    A line has a word and its numbers, separated by spaces; a word may contain spaces. All lines
+    have as many numbers as most of the first lines. A first line of two numbers is skipped: it is
+    the header of fastText and word2vec files. A repeated word keeps its first vector. Files may be
+    .gz or .zst.
 
     Raises:
         UserError: the file is not readable, or a line is not a word with its numbers.
@@ -131,16 +136,15 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
     words: dict[str, None] = {}
     values = bytearray()
-    dim = 0
     try:
-        with io.BufferedReader(pa.input_stream(str(path), compression="detect")) as lines:
-            for number, line in enumerate(lines, 1):
-                fields = line.rstrip()
-                dim = dim or fields.count(b" ")
-                if number == 1 and dim == 1:
-                    dim = 0
-                    continue
-                word, vector = _parsed(fields, dim)
+        with io.BufferedReader(pa.input_stream(str(path), compression="detect")) as file:
+            lines = enumerate(map(bytes.rstrip, file), 1)
+            first = list(islice(lines, _FIRST))
+            if first and first[0][1].count(b" ") == 1:
+                del first[0]
+            dim = mode(_count_numbers(line) for _, line in first) if first else 0
+            for number, line in chain(first, lines):
+                word, vector = _parsed(line, dim)
                 if vector is None:
                     raise UserError(
                         f"{path}, line {number}: not a word and {dim} numbers, as GloVe's text "
@@ -156,8 +160,18 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     return list(words), np.frombuffer(values, np.float32).reshape(-1, dim)
 
 
-def _parsed(fields: bytes, dim: int) -> tuple[str, np.ndarray | None]:
-    parts = fields.rsplit(b" ", dim)
+def _count_numbers(line: bytes) -> int:
+    """Count the numbers at the end of a line, after a word of one field or more."""
+    count = 0
+    with suppress(ValueError):
+        for field in reversed(line.split(b" ")[1:]):
+            float(field)
+            count += 1
+    return count
+
+
+def _parsed(line: bytes, dim: int) -> tuple[str, np.ndarray | None]:
+    parts = line.rsplit(b" ", dim)
     if not dim or len(parts) != dim + 1:
         return "", None
     try:
