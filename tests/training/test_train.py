@@ -18,6 +18,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.other_text import gains_over, other_text_sentence
 from isospace.objectives import Iso, SimCSE
+from isospace.training.card import model_card
 from isospace.training.checkpoint import random_state
 from isospace.training.loop import Paces
 from isospace.training.results import read_results
@@ -41,10 +42,21 @@ def test_a_run_from_start_to_verdict(config, finished_run):
     assert "halves of held-out sentences" in results.verdict.protocol
     assert 100 < results.training.memory_mb < 100_000
     card = (run.model_folder / "README.md").read_text()
-    assert "WhitenedCSE" in card
     assert f"Took {results.training.cost}" in card
     for sentence in sentences(400):
         assert sentence not in card
+
+
+def test_the_card_describes_the_model_in_the_folder(config, finished_run):
+    results = finished_run.results
+    trained = model_card(config, replace(results, model_step=20), "mean")
+    assert "Updates: 20" in trained
+    assert "WhitenedCSE" in trained
+    assert config.objective.paper.bibtex in trained
+    unchanged = model_card(config, replace(results, model_step=0), "mean")
+    tried = "- Tried, but not kept: training with the objective `whitenedcse`, 20 updates\n"
+    assert tried in unchanged
+    assert not any(said in unchanged for said in ("Updates", "Trained on", "bibtex"))
 
 
 def test_the_vectors_kept_are_those_of_the_base_and_the_saved_model(finished_run, toy_model):

@@ -81,7 +81,7 @@ def test_auto_from_text_to_folder(setting):
     assert results_in(setting.output) == outcome
     card = (setting.output / "README.md").read_text()
     assert outcome.text in card
-    assert "su-etal-2021-whitening" in card
+    assert ("su-etal-2021-whitening" in card) is outcome.whitened
     assert "# bert, " in card
     assert setting.model not in card
     assert not any(sentence in card for sentence in sentences(400))
@@ -124,6 +124,9 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     config = replace(setting, power=power, whitening=Whitening(dim=dim))
     outcome = whiten_model(config)
     assert outcome.whitened is whitened
+    card = (config.output / "README.md").read_text()
+    assert ("bibtex" in card) is whitened
+    assert ("Tried, but not kept" in card) is not whitened
     assert ("Dense" in kinds(config.output)) is whitened
     written = load_encoder(str(config.output), device="cpu")
     if whitened:

@@ -66,15 +66,15 @@ def model_card(
 ) -> str:
     """Return the Markdown of a run's model card."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
-    if results.ships_base:
-        title = "the base model, unchanged"
-    origin = results.origin
-    untrained = results.model_step == 0 and bool(results.candidate)
     made = f"- Made of the base model's weights: {results.candidate}"
     cited = ""
-    if not untrained:
+    if results.ships_base:
+        title = "the base model, unchanged"
+        made = f"- Tried, but not kept: {_tried(config, results)}"
+    elif results.model_step:
         made = _training(config, results)
         cited = f"\n```bibtex\n{config.objective.paper.bibtex}\n```\n"
+    origin = results.origin
     corpus = results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     return f"""{heading(origin, title, usage)}
@@ -146,6 +146,13 @@ def _scores(results: RunResults) -> str:
         table = markdown_table(other_text_rows(results.other_text))
         lines.append(f"\n{table}\n\nOther text, x 100: {PROTOCOL}; gains with 95 % intervals.")
     return "\n".join(lines)
+
+
+def _tried(config: TrainConfig, results: RunResults) -> str:
+    if not results.training.steps:
+        return "post-processing, without training"
+    updates = number_of(results.training.steps, "updates")
+    return f"training with the objective `{objective_name(config.objective)}`, {updates}"
 
 
 def _training(config: TrainConfig, results: RunResults) -> str:

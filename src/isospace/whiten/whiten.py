@@ -149,6 +149,10 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     title = f"whitened ({name_of(results.power)})" if results.whitened else "unchanged"
     origin = Origin.from_model(results.model)
     fitted = "pairs of texts" if results.by == "pairs" else "sentences"
+    made, cited = "Tried, but not kept: a linear map fitted", ""
+    if results.whitened:
+        paper = _PAPERS["flow" if results.whitening.kind == "flow" else results.by]
+        made, cited = "Fitted", f"\n```bibtex\n{paper.bibtex}\n```\n"
     return f"""{heading(origin, title, usage)}
 
 {results.text}
@@ -158,14 +162,10 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 {tables}
 
 - Base model: `{origin.name}`; pooling: {results.pooling}
-- Fitted on {results.sentences:,} {fitted} (none is quoted here), digest `{results.corpus}`:
+- {made} on {results.sentences:,} {fitted} (none is quoted here), digest `{results.corpus}`:
   `{results.whitening}`
 - Licence of the base model: {origin.licence_text}
-
-```bibtex
-{_PAPERS["flow" if results.whitening.kind == "flow" else results.by].bibtex}
-```
-"""
+{cited}"""
 
 
 _COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
