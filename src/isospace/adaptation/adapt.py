@@ -272,19 +272,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     )
     base = base or score_test(search, BASE_MODEL, tried, weight)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured, tried.error_share))
-    frozen, of_queries = search.encoders.encoder.is_frozen, search.encoders.of_queries
-    until = None  # a resumed training keeps its planned length
-    if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
-        until = budget_began + _seconds(config)
-    enough = amounts.enough
-    if enough is None:  # a resumed search keeps the decision
-        enough = 0 if frozen or until is None else _enough_minutes(search, until)
-        decided = replace(amounts, enough=enough)
-        typed_json.write(search.run.folder / _KEPT / _AMOUNTS, decided)
-    if frozen or enough or (of_queries and search.parts is not None):
-        tuned = nothing_trained(search, enough)
-    else:
-        tuned = (fine_tune_queries if of_queries else fine_tune)(search, until)
+    tuned = _fine_tuned(search, amounts, budget_began)
     search = replace(search, encoders=replace(search.encoders, trained=tuned.weights))
     if tuned.weights is not None and search.parts is not None:
         tried = _cross_validate(search, search.parts, tried, tuned)
@@ -292,6 +280,26 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
         tried, left_out = _validate_trained(search, tried, tuned.plan)
         notes += left_out
     return finish(search, tried, baselines, tuned, base, weight, [*notes, *tuned.notes])
+
+
+def _fine_tuned(search: Search, amounts: Amounts, budget_began: float) -> FineTuned:
+    """Fine-tune the encoder, unless it has no weights or the budget is too small.
+
+    A resumed search keeps the decision that `amounts` has.
+    """
+    config, encoders = search.task.config, search.encoders
+    frozen, of_queries = encoders.encoder.is_frozen, encoders.of_queries
+    until = None  # a resumed training keeps its planned length
+    if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
+        until = budget_began + _seconds(config)
+    enough = amounts.enough
+    if enough is None:
+        enough = 0 if frozen or until is None else _enough_minutes(search, until)
+        decided = replace(amounts, enough=enough)
+        typed_json.write(search.run.folder / _KEPT / _AMOUNTS, decided)
+    if frozen or enough or (of_queries and search.parts is not None):
+        return nothing_trained(search, enough)
+    return (fine_tune_queries if of_queries else fine_tune)(search, until)
 
 
 def _enough_minutes(search: Search, until: float) -> int:
