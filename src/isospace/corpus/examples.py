@@ -151,19 +151,19 @@ def hold_out(
     if positive is not None:
         order = order[positive[order]]
     first = np.unique(groups[order], return_index=True)[1]
-    apart = whole_groups(groups, groups[order][np.sort(first)], count, largest)
+    in_held_group = whole_groups(groups, groups[order][np.sort(first)], count, largest)
     held: list[int] = []
     held_texts: set[int] = set()
-    for example in order[apart[order]]:
+    for example in order[in_held_group[order]]:
         own = texts[example, sides].tolist()
         if others[example] <= room and held_texts.isdisjoint(own):
             held.append(int(example))
             held_texts.update(own)
             room -= int(others[example])
     found = np.sort(np.array(held, dtype=np.int64))
-    apart = np.isin(groups, groups[found])
-    apart |= np.isin(texts, np.fromiter(held_texts, np.int64)).any(axis=1)
-    return found, np.flatnonzero(~apart)
+    left_out = np.isin(groups, groups[found])
+    left_out |= np.isin(texts, np.fromiter(held_texts, np.int64)).any(axis=1)
+    return found, np.flatnonzero(~left_out)
 
 
 def _in_other_groups(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -36,7 +36,7 @@ class VaSCL(Objective):
     """
 
     neighbours: PositiveInt = 16
-    """k, nearest sentences of the batch that a virtual view is told from; at most all others."""
+    """k, nearest sentences of the batch that are negatives of a virtual view, if it has so many."""
     radius: PositiveFloat = 15.0
     """Delta, length of the step from a sentence to its virtual view."""
     start_radius: PositiveFloat = 15.0
