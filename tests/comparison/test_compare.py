@@ -160,7 +160,7 @@ def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("long_comparison", [("simcse",)], indirect=True)
 def test_a_killed_comparison_takes_its_run_with_it(long_comparison):
-    """Several at once: `tests/system/test_jobs.py`."""
+    """Several at once: `tests/comparison/test_cells.py`."""
     process, children = long_comparison
     process.send(signal.SIGKILL)
     gone, _ = psutil.wait_procs(children, timeout=120)

@@ -1,13 +1,17 @@
-"""Work side by side: order, threads, and errors."""
+"""Work side by side in threads, and groups of processes."""
 
 from __future__ import annotations
 
+import atexit
 import threading
 
 import pytest
 import torch
+import torch.distributed as dist
+from accelerate.state import PartialState
 
-from isospace.system.devices import side_by_side
+from isospace.system import devices
+from isospace.system.devices import join_processes, side_by_side
 
 
 @pytest.fixture(params=[1, 2])
@@ -42,3 +46,44 @@ def test_an_error_reaches_the_caller_and_threads_are_given_back(threads):
     with pytest.raises(ValueError, match="the fourth"):
         next(results)
     assert torch.get_num_threads() == threads
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """The environment of a launcher that has started one process; its exit handlers are listed."""
+    for name, value in {
+        "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "0", "ACCELERATE_USE_CPU": "true",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    left = []
+    monkeypatch.setattr(atexit, "register", left.append)
+    yield left
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def test_a_group_that_was_made_here_is_left_at_the_end_and_no_other(alone, monkeypatch, tmp_path):
+    def begin_group():
+        place = f"file://{tmp_path}/group"
+        dist.init_process_group("gloo", init_method=place, rank=0, world_size=1)
+
+    begin_group()  # as a program that isospace is part of
+    join_processes()
+    assert alone == []
+    dist.destroy_process_group()
+    PartialState._reset_state()
+    made = PartialState.__init__
+
+    def joined(self, *args, **kwargs):
+        """Make the group that Accelerate makes for launched devices."""
+        if not dist.is_initialized():
+            begin_group()
+        made(self, *args, **kwargs)
+
+    monkeypatch.setattr(PartialState, "__init__", joined)
+    join_processes()
+    assert alone == [devices._leave]
+    devices._leave()
+    assert not dist.is_initialized()
+    devices._leave()  # where the host has left it meanwhile

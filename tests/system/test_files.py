@@ -1,11 +1,17 @@
-"""Files and folders that appear whole or not at all."""
+"""Files, folders and built results that appear whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +19,7 @@ from safetensors.torch import save_file
 
 from isospace.errors import UserError
 from isospace.system import typed_json
-from isospace.system.files import atomic_folder, atomic_path
+from isospace.system.files import atomic_folder, atomic_path, built_once
 
 
 def test_a_folder_that_was_filled_meanwhile_is_left_as_it_is(tmp_path):
@@ -69,3 +75,64 @@ def test_texts_that_no_file_takes_and_values_that_are_no_numbers_come_back(tmp_p
     found = typed_json.read(tmp_path / "a.json", Told, "what was told")
     assert (found.text, found.values[0], math.isnan(found.values[1])) == (told.text, 0.5, True)
     assert json.loads(typed_json.to_json(told))["text"] == told.text
+
+
+def test_a_killed_build_is_not_used(tmp_path):
+    script = (
+        "import os, sys; from pathlib import Path; from isospace.system.files import built_once\n"
+        "def build(folder):\n"
+        "    (folder / 'part').write_text('half'); os._exit(1)\n"
+        "built_once(Path(sys.argv[1], 'result'), build, str)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert killed.returncode == 1
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".building-")
+
+    assert built_once(tmp_path / "result", lambda folder: write(folder, "whole"), read) == "whole"
+    assert left.exists()  # another process may be at work in it
+    week_old = time.time() - 8 * 24 * 3600
+    os.utime(left, (week_old, week_old))
+    built_once(tmp_path / "other", lambda folder: write(folder, "whole"), read)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "result"]
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "part").write_text(text)
+
+
+def read(folder: Path) -> str:
+    return (folder / "part").read_text()
+
+
+def test_no_place_for_a_cache_names_the_way_out(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file/isospace: Not a directory.* ISOSPACE_CACHE"):
+        built_once(tmp_path / "file" / "isospace" / "x", Path.mkdir, Path.exists)
+
+
+def test_builders_of_the_same_result_leave_one(tmp_path):
+    together = threading.Barrier(4)
+
+    def build(folder: Path) -> None:
+        together.wait()  # all have found no result, and all build
+        write(folder, "whole")
+
+    with ThreadPoolExecutor(4) as pool:
+        results = [tmp_path / "result"] * 4
+        seen = list(pool.map(lambda result: built_once(result, build, read), results))
+    assert seen == ["whole"] * 4
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_what_cannot_be_read_is_built_again_once(tmp_path):
+    def two_words(folder: Path) -> list[str]:
+        first, second = read(folder).split()
+        return [first, second]
+
+    (tmp_path / "result").mkdir()
+    write(tmp_path / "result", "cut")
+    result = built_once(tmp_path / "result", lambda folder: write(folder, "as it"), two_words)
+    assert result == ["as", "it"]
+    with pytest.raises(ValueError, match="unpack"):
+        built_once(tmp_path / "other", lambda folder: write(folder, "cut"), two_words)

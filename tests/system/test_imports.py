@@ -1,8 +1,9 @@
-"""Imports of large libraries: put off, with threads that sleep."""
+"""Imports: those of large libraries are put off, and isospace's own changes nothing of others."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -39,3 +40,46 @@ def test_threads_wait_passively_unless_the_user_has_set_a_policy(monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert main(["--help"]) == 0
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+IMPORTS = """
+import accelerate, altair, atexit, logging, os, peft, pydantic, scipy, sentence_transformers, signal
+import sklearn, sys, tyro, types, torch, transformers, warnings
+
+sys.modules["jax"] = types.ModuleType("jax")
+
+def state():
+    loggers = logging.root.manager.loggerDict | {"root": logging.root}
+    kept = {
+        name: (log.level, list(log.handlers), log.propagate, log.disabled, list(log.filters))
+        for name, log in loggers.items()
+        if isinstance(log, logging.Logger) and not name.startswith("isospace")
+    }
+    return {
+        "loggers": kept,
+        "modules": {name: id(module) for name, module in sys.modules.items()},
+        "exit handlers": atexit._ncallbacks(),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        "environment": dict(os.environ),
+        "warnings": list(warnings.filters),
+        "paths": list(sys.path),
+        "hooks": (sys.excepthook, sys.displayhook, sys.stdout, sys.stderr),
+        "torch": (torch.get_num_threads(), torch.get_default_dtype(), torch.initial_seed()),
+    }
+
+before = state()
+import isospace
+for name in isospace.__all__:
+    getattr(isospace, name)
+after = state()
+for part in ("loggers", "modules"):
+    after[part] = {name: after[part].get(name) for name in before[part]}
+assert "isospace.training.train" in sys.modules
+changed = [part for part in before if before[part] != after[part]]
+assert not changed, changed
+"""
+
+
+@pytest.mark.exhaustive
+def test_importing_every_public_name_changes_nothing_of_others():
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)

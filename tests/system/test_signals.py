@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from isospace.system.signals import polite_stop
+from isospace.system.signals import is_lost_peer_error, polite_stop
 
 
 def ask(number: int = signal.SIGINT) -> None:
@@ -52,12 +52,8 @@ def test_a_delayed_block_ends_itself_and_a_second_signal_insists(number):
 
 
 def test_of_two_blocks_the_inner_one_passes_the_signal_on():
-    def work() -> None:
-        with polite_stop(), polite_stop():
-            ask()
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
+    with pytest.raises(KeyboardInterrupt), polite_stop(), polite_stop():
+        ask()
 
 
 def test_a_closed_terminal_does_not_stop_what_runs_under_nohup():
@@ -82,3 +78,11 @@ def test_another_thread_than_the_main_one_leaves_signals_to_whoever_runs_it():
     thread.start()
     thread.join()
     assert inside == [before]
+
+
+def test_what_other_processes_leave_is_told_from_errors(monkeypatch):
+    gone = RuntimeError("[third_party/gloo/pair.cc:553] Connection closed by peer")
+    assert not is_lost_peer_error(gone)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert is_lost_peer_error(gone)
+    assert not is_lost_peer_error(RuntimeError("shapes do not match"))

@@ -82,28 +82,25 @@ def test_all_run_in_turn_and_a_failure_is_told_by_the_last_line_of_its_process(t
     assert programs.log("silent").read_text() == "of an earlier process\n"
 
 
-def test_an_exception_stops_the_others_politely(tmp_path):
-    def fail(_: str) -> None:
-        programs.wait_until_ready("long")
-        raise ValueError("enough")
+def fail() -> None:
+    raise ValueError("enough")
 
-    programs = Programs(tmp_path, fail)
-    with pytest.raises(ValueError, match="enough"):
+
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize(("stop", "error"), [(fail, ValueError), (press_ctrl_c, KeyboardInterrupt)])
+def test_an_exception_or_a_signal_stops_all_politely(tmp_path, stop, error):
+    def ended(_: str) -> None:
+        programs.wait_until_ready("long")
+        stop()
+
+    programs, before = Programs(tmp_path, ended), psutil.Process().children()
+    with pytest.raises(error):
         programs.run({"long": POLITE, "short": "", "never": ""}, 2)
     assert programs.log("long").read_text().splitlines() == ["ready", "saved"]
     assert programs.begun == ["long", "short"]
-
-
-def test_one_signal_stops_all_politely(tmp_path):
-    def ask(_: str) -> None:
-        programs.wait_until_ready("long")
-        os.kill(os.getpid(), signal.SIGINT)
-
-    programs, before = Programs(tmp_path, ask), psutil.Process().children()
-    with pytest.raises(KeyboardInterrupt):
-        programs.run({"long": POLITE, "short": "", "never": ""}, 2)
-    assert programs.log("long").read_text().splitlines() == ["ready", "saved"]
-    assert "never" not in programs.begun
     assert psutil.Process().children() == before
 
 
