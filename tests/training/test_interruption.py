@@ -66,32 +66,33 @@ def test_while_it_loads_no_run_is_begun(config, moment):
         ("train", 10),  # before an evaluation
         long("evaluation"),
         long(("train", 20)),  # the last update
+        "verdict",  # whose results are there already
+        long("load it"),
     ],
 )
 def test_at_any_moment_of_a_run_one_signal_stops_it_and_nothing_is_lost(
     config, finished_run, moment
 ):
-    progress = PressesCtrlC(moment)
-    with pytest.raises(Interrupted, match=r"interrupted.*`resume`"):
-        train(config, progress=progress)
-    assert Run(config.output).results is None
-    assert_same_run(train(resume=config.output).run, finished_run)
-
-
-@pytest.mark.parametrize("moment", ["verdict", long("load it")])
-def test_a_finished_run_keeps_its_results(config, finished_run, moment):
     with pytest.raises(Interrupted, match=r"interrupted.*`resume`"):
         train(config, progress=PressesCtrlC(moment))
     run = Run(config.output)
-    assert run.results is not None
-    assert_same_run(run, finished_run)
+    if moment in ("verdict", "load it"):
+        assert_same_run(run, finished_run)
+    else:
+        assert run.results is None
+    assert_same_run(train(resume=config.output).run, finished_run)
 
 
-def test_a_comparison_begins_no_other_run(base, tmp_path):
+@pytest.mark.parametrize(("moment", "left"), [(("cell", "2 of 2"), 1), ((("train", 2),), 2)])
+def test_a_comparison_begins_no_other_run_and_the_same_command_resumes(
+    base, tmp_path, moment, left
+):
+    """Between two runs, and inside the first one."""
     settings = {name: candidate(name, base) for name in ("simcse", "dcl")}
     with pytest.raises(Interrupted, match="Continue with the same command"):
-        compare(settings, 1, tmp_path / "c", progress=PressesCtrlC("cell", "2 of 2"))
+        compare(settings, 1, tmp_path / "c", progress=PressesCtrlC(*moment))
     assert not (tmp_path / "c" / "dcl").exists()
+    assert Run(tmp_path / "c" / "simcse" / "seed-42").last_checkpoint.is_file()
     progress = PressesCtrlC("never")
     assert compare(settings, 1, tmp_path / "c", progress=progress) is not None
-    assert len([line for line in progress.lines if line.startswith("cell")]) == 1
+    assert len([line for line in progress.lines if line.startswith("cell")]) == left

@@ -1,9 +1,10 @@
-"""The steps: order, resumption, guards, and many processes equal to one."""
+"""The steps: order, resumption, guards, adapters alone, and many processes equal to one."""
 
 from __future__ import annotations
 
 import functools
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -22,9 +23,10 @@ from toy import write_toy_model
 from warm import run_together
 
 from isospace.config import objective_name
+from isospace.encoders import adapters
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import PCL, DiffCSE, MoCoSE, SimCSE
+from isospace.objectives import CT, PCL, ArcCSE, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
 from isospace.training import checkpoint, step
 from isospace.training.build import build_parts
 from isospace.training.loop import Loop
@@ -227,3 +229,38 @@ def test_several_processes_equal_one(by_processes, name, count):
             gap = (their_grads[parameter] - gradient).norm()
             # Whitening undoes the last bias: its gradient is rounding, and has no relative error.
             assert gap < 1e-12 * gradient.norm() + 1e-14 * total, parameter
+
+
+ADAPTERS = replace(CONFIG, lora=4, learning_rate=1e-2)
+OF_ADAPTERS = {
+    "clean and edited views": {"objective": ArcCSE()},
+    "pairs": {"views": "pairs", "objective": WhitenedCSE(num_views=3, groups=4)},
+    "in passes": {"pass_tokens": 60, "views": "pairs"},
+    "a momentum copy": {"objective": small("mocose")},
+    "another tower": {"objective": small("ct")},
+    "a discriminator": {"objective": small("diffcse")},
+    "a template": {"objective": small("promptbert")},
+    "a decoder": {"objective": small("tsdae")},
+    "spans": {"objective": small("declutr")},
+}
+
+
+@pytest.mark.parametrize("more", OF_ADAPTERS.values(), ids=OF_ADAPTERS)
+@pytest.mark.parametrize("precision", ["no", pytest.param("bf16", marks=pytest.mark.exhaustive)])
+def test_only_adapters_move(toy_model, tmp_path, more, precision):
+    loop = make_loop(toy_model, tmp_path, replace(ADAPTERS, **more), precision=precision)
+    before = deepcopy(loop.training.encoder.model.state_dict())
+    assert len(list(loop)) == 4
+    after = loop.training.encoder.model.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    layers = {name for name in before if adapters.OUT in name and ".layer." in name}
+    assert layers <= moved
+    assert all(adapters.IN in name or adapters.OUT in name for name in moved)
+
+
+def test_another_tower_trains_what_the_encoder_trains(toy_model, tmp_path):
+    loop = make_loop(toy_model, tmp_path, replace(ADAPTERS, objective=CT()))
+    [tower] = [part for part in loop.training.auxiliaries.values() if hasattr(part, "encoder")]
+    names = {name for name, p in tower.encoder.named_parameters() if p.requires_grad}
+    assert names
+    assert all(adapters.IN in name or adapters.OUT in name for name in names)

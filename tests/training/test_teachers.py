@@ -227,10 +227,11 @@ def test_what_is_refused(follower, changes, message):
         train(replace(follower, **changes))
 
 
-def test_a_run_follows_a_teacher_and_says_what_it_is(follower, caplog):
+def test_a_run_follows_a_teacher_and_is_not_resumed_with_another(follower, tmp_path, caplog):
+    teacher = write_toy_model(tmp_path / "teacher")
     with caplog.at_level("INFO", "isospace"):
-        finished = train(follower)
-    said = [line for line in caplog.messages if line.startswith("teacher base and BM25 (weight")]
+        finished = train(replace(follower, teacher=f"{teacher}+bm25"))
+    said = [line for line in caplog.messages if line.startswith(f"teacher {teacher} and BM25 (wei")]
     assert len(said) == 1
     metrics = (finished.run.folder / "metrics.jsonl").read_text().splitlines()
     terms = [row["terms"] for row in map(json.loads, metrics) if "terms" in row]
@@ -241,10 +242,6 @@ def test_a_run_follows_a_teacher_and_says_what_it_is(follower, caplog):
     start = load_encoder(follower.model, device="cpu").model
     assert shipped.state_dict().keys() == start.state_dict().keys()
 
-
-def test_another_teacher_is_not_gone_on_with(follower, tmp_path):
-    teacher = write_toy_model(tmp_path / "teacher")
-    finished = train(replace(follower, teacher=str(teacher)))
     finished.run.results_path.unlink()
     [weights] = teacher.glob("*.safetensors")
     save_file({name: x + 1 for name, x in load_file(weights).items()}, weights, {"format": "pt"})

@@ -1,8 +1,11 @@
-"""The main job on a toy encoder: start to verdict, bad input."""
+"""The main job on toy encoders: start to verdict, evaluations, bad input."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
+import random
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,19 +14,25 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy import sentences
+from sentence_transformers import SentenceTransformer
+from toy import WORDS, sentences
+from toy_decoder import write_toy_decoder
 
-from isospace.config import TrainConfig
-from isospace.encoders.loading import load_encoder
+from isospace.config import CorpusConfig
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import is_causal, load_encoder
+from isospace.encoders.parity import PROBES
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.other_text import gains_over, other_text_sentence
 from isospace.objectives import Iso, SimCSE
+from isospace.training import checkpoint
 from isospace.training.card import model_card
 from isospace.training.checkpoint import random_state
 from isospace.training.loop import Paces
 from isospace.training.results import read_results
 from isospace.training.run import Run
 from isospace.training.train import train
+from isospace.views import View
 
 
 def test_a_run_from_start_to_verdict(config, finished_run):
@@ -166,31 +175,32 @@ def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
     assert rates[-1] < 0.3 * config.learning_rate
 
 
-def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:
-    """Bad input by name: the settings, and what the message must say."""
-    few, pairs, taken = tmp_path / "few.txt", tmp_path / "bad.csv", tmp_path / "taken"
-    few.write_text("\n".join(sentences(12)))
-    pairs.write_text("only one column\n")
-    taken.mkdir()
-    (taken / "thesis.txt").write_text("precious")
-    missing, little = (replace(config.text, corpus=(str(p),)) for p in (tmp_path / "no.txt", few))
-    return {
-        "missing": (replace(config, text=missing), r"no\.txt"),
-        "few": (replace(config, text=little), r"11 texts to train on.*fewer than a batch of 16"),
-        "pairs": (replace(config, pairs=pairs), r"bad\.csv"),
-        "labels": (replace(config, select="labels"), "`data`"),
-        "output": (replace(config, output=taken), "exists already"),
-    }[case]
-
-
-@pytest.mark.parametrize("case", ["missing", "few", "pairs", "labels", "output"])
-def test_bad_input_is_refused_before_the_model_loads(config, tmp_path, monkeypatch, case):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": CorpusConfig(corpus=("no.txt",))}, r"no\.txt"),
+        (
+            {"text": CorpusConfig(corpus=("few.txt",))},
+            r"11 texts to train on.*fewer than a batch of 16",
+        ),
+        ({"pairs": Path("bad.csv")}, r"bad\.csv"),
+        ({"select": "labels"}, "`data`"),
+        ({"output": Path("taken")}, "exists already"),
+    ],
+)
+def test_bad_input_is_refused_before_the_model_loads(
+    config, tmp_path, monkeypatch, changes, message
+):
+    monkeypatch.chdir(tmp_path)
+    Path("few.txt").write_text("\n".join(sentences(12)))
+    Path("bad.csv").write_text("only one column\n")
+    Path("taken").mkdir()
+    Path("taken", "thesis.txt").write_text("precious")
     monkeypatch.setattr("isospace.training.prepare.load_encoder", lambda *_: pytest.fail("loaded"))
-    settings, message = bad(config, tmp_path, case)
     with pytest.raises(UserError, match=message):
-        train(settings)
-    assert not (tmp_path / "run").exists()
-    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.txt"]
+        train(replace(config, **changes))
+    assert not config.output.exists()
+    assert [path.name for path in Path("taken").iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
@@ -220,3 +230,98 @@ def test_pairs_of_documents_train_and_say_what_judges(on_documents, tmp_path, ca
     # A pair has 30 tokens or so.
     assert 4_000 // (16 * 60) <= results.training.steps <= 4_000 // (16 * 20)
     assert Run(config.output).config.max_length is None
+
+
+def test_a_decoder_trains_adapters_for_its_last_token(config, tmp_path):
+    model = write_toy_decoder(tmp_path / "model", "qwen3", padding_side="left")
+    settings = {"model": str(model), "objective": SimCSE(), "dropout": 0.1, "lora": 4}
+    run = train(replace(config, **settings)).run
+    encoder = load_encoder(str(run.folder), device="cpu")
+    start = load_encoder(run.config.model, device="cpu")
+    texts = sentences(30, seed=7)
+    assert is_causal(start)
+    assert is_causal(encoder)
+    assert encoder.pooling == "lasttoken" == run.finished.training.pooling
+    assert np.abs(encoder.embed(texts) - start.embed(texts)).max() > 1e-3
+    theirs = SentenceTransformer(str(run.model_folder), device="cpu").encode(texts)
+    np.testing.assert_allclose(encoder.embed(texts), theirs, atol=1e-6)
+
+
+def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(
+    config, tmp_path, monkeypatch
+):
+    """40 held-out examples are too few to split; of four evaluations one has collapsed."""
+    draw, rows = random.Random(0), []
+    for question in sentences(400):
+        shared = draw.sample(question.split(), k=len(question.split()) // 2)
+        answer = " ".join([*shared, *draw.choices(WORDS, k=4)])
+        rows.append(json.dumps({"q": question, "a": answer}))
+    file = tmp_path / "examples.jsonl"
+    file.write_text("\n".join(rows), encoding="utf-8")
+    settings = {
+        "text": CorpusConfig(corpus=(str(file),), columns=("q", "a")),
+        "objective": SimCSE(head="none"),
+        "views": "pairs",
+        "evaluations": 4,
+    }
+    monkeypatch.setattr(
+        "isospace.training.results.is_collapsed", lambda evaluation, _: evaluation["step"] == 5
+    )
+    results = train(replace(config, select="label-free", **settings)).results
+    gain = results.verdict.gain
+    assert not results.split
+    assert results.training.choice.step > 0
+    assert results.training.choice.collapsed == (5,)
+    assert (gain.items, gain.candidates) == (40, 3)
+    assert "best of 3 tried" in results.verdict.text
+    seen = results.adapted.pairs.mrr - results.base.pairs.mrr
+    assert gain.low <= gain.mean <= seen <= gain.high
+    # With the rule "last" the same pairs judge, and nothing was chosen by them.
+    last = replace(config, select="last", output=tmp_path / "last", **settings)
+    plain = train(last).results.verdict.gain
+    assert plain.candidates == 1
+
+
+@pytest.mark.parametrize(("select", "updates"), [("label-free", 20), ("last", 1)])
+def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, updates):
+    """The update before it had a finite loss and gradient; the evaluation comes first to see its end."""
+    budget = {"evaluations": updates, "budget": (16 * updates, "sentences")}
+    with pytest.raises(Stopped, match=r"diverged at step 1: .* is nan.*\(step 0\)"):
+        train(replace(config, learning_rate=1e30, select=select, **budget))
+    run = Run(config.output)
+    state = checkpoint.load(run.last_checkpoint)
+    assert state["step"] == 0
+    assert all(value.isfinite().all() for value in state["encoder"].values())
+    for line in run.metrics_path.read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
+def test_a_base_model_whose_vectors_are_no_numbers_is_refused(config, monkeypatch):
+    measured = {"pairs_mrr": math.nan}
+    monkeypatch.setattr("isospace.training.fit.run_evaluation", lambda *_: measured)
+    with pytest.raises(UserError, match=r"`model` .*pairs_mrr of the base model is nan"):
+        train(config)
+
+
+def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkeypatch, tmp_path):
+    """Clean vectors of the base model are kept; a second run from it encodes none of them again."""
+    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
+    config = replace(config, select="last")
+    first = train(replace(config, output=tmp_path / "first")).results.training.evaluations
+    encoded = []
+    embed = Encoder.embed
+
+    def counted(encoder, texts, view=View(dropout=0.0), *rest, **options):  # noqa: B008 - frozen
+        if tuple(texts) != PROBES:  # by which the base model is tried
+            encoded.append(view.dropout == 0.0)
+        return embed(encoder, texts, view, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "embed", counted)
+        patch.setattr("isospace.training.fit.Fit._train", lambda *_: pytest.fail("far enough"))
+        with pytest.raises(pytest.fail.Exception, match="far enough"):
+            train(replace(config, output=tmp_path / "second"))
+    assert encoded
+    assert not any(encoded)
+    monkeypatch.setattr("isospace.training.fit.cache_folder", lambda: None)
+    assert train(replace(config, output=tmp_path / "third")).results.training.evaluations == first
