@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from prompted import load_again
 from resumed import as_stopped
 from searches import short_search, write_centred, write_documents, write_pairs
@@ -18,6 +20,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import why_too_few_pairs
 from isospace.adaptation.candidates import QUERY_MAPS
+from isospace.adaptation.fine_tune import QueryPairs, train_queries
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.task import load_base_model, load_task
 from isospace.config import CorpusConfig, TrainConfig
@@ -26,8 +29,10 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export.ship import export
+from isospace.recipes import find
 from isospace.system.progress import Silent
 from isospace.training.prepare import load_data
+from isospace.training.step import Diverged
 
 TEXTS = sentences(20, seed=3)
 
@@ -190,3 +195,54 @@ def test_a_small_folder_is_cross_validated(toy_model, tmp_path):
     searched = read_candidates(found.run.folder)
     assert len(searched.candidates) == 4
     assert "Queries are mapped, and not fine-tuned" in searched.notes[-1]
+
+
+OF_QUERIES = replace(find("pairs").config, batch_size=4, learning_rate=1e-3)
+PASSAGES = [*sentences(7, seed=1), sentences(7, seed=1)[0]]  # the last belongs to two queries
+QUERIES = sentences(8, seed=2)
+
+
+@pytest.fixture
+def encoder(toy_model):
+    return load_encoder(str(toy_model))
+
+
+@pytest.fixture
+def query_pairs(encoder):
+    return QueryPairs.encode(QUERIES, PASSAGES, encoder.embed)
+
+
+def test_the_loss_compares_each_query_with_every_distinct_passage(encoder, query_pairs):
+    found = list(
+        train_queries(encoder, query_pairs, replace(OF_QUERIES, learning_rate=1e-12), updates=2)
+    )
+    distinct = list(dict.fromkeys(PASSAGES))
+    assert len(query_pairs.passages) == len(distinct) == 7
+    q, d = (
+        x / np.linalg.norm(x, axis=1, keepdims=True)
+        for x in (encoder.embed(QUERIES), encoder.embed(distinct))
+    )
+    temperature = OF_QUERIES.objective.temperature
+    losses = []
+    for query, passage in zip(q, PASSAGES, strict=True):
+        cosines = d @ query / temperature
+        losses.append(np.log(np.exp(cosines).sum()) - cosines[distinct.index(passage)])
+    assert np.mean(found) == pytest.approx(np.mean(losses), rel=1e-4)  # two batches, all queries
+
+
+def test_training_finds_the_passages_and_is_repeated_bit_for_bit(encoder, query_pairs):
+    twin = copy.deepcopy(encoder)
+    losses = list(train_queries(encoder, query_pairs, OF_QUERIES, updates=40))
+    assert np.mean(losses[-2:]) < 0.5 * np.mean(losses[:2])
+    assert losses == list(train_queries(twin, query_pairs, OF_QUERIES, updates=40))
+    assert np.array_equal(encoder.embed(QUERIES), twin.embed(QUERIES))
+
+
+def test_no_update_begins_when_the_time_is_over(encoder, query_pairs):
+    assert list(train_queries(encoder, query_pairs, OF_QUERIES, updates=9, seconds=-1)) == []
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(encoder, query_pairs):
+    broken = replace(query_pairs, passages=torch.full_like(query_pairs.passages, torch.nan))
+    with pytest.raises(Diverged):
+        list(train_queries(encoder, broken, OF_QUERIES, updates=1))

@@ -1,7 +1,8 @@
-"""A polite kill of `index`: what is kept is said, and no copy stays."""
+"""A polite stop of `encode` and `index`: what is kept is said, and no copy stays."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,9 @@ import sys
 import time
 
 import pytest
+
+from isospace.cli import main
+from isospace.encoders.encoder import Encoder
 
 
 @pytest.mark.exhaustive
@@ -36,3 +40,26 @@ def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp
     assert process.returncode == 1
     assert "the same command resumes" in errors
     assert not list(temporary.glob("isospace-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_encode_keeps_its_shards_and_the_same_command_resumes(
+    encode_config, monkeypatch, capsys, number
+):
+    output, embed = encode_config.output, Encoder.embed
+    words = ["encode", encode_config.model, *encode_config.inputs, "-o", str(output)]
+    words += ["--shard-size", "128"]
+
+    def stopped(*arguments, **options):
+        if (output / "part-00001.parquet").exists():
+            signal.raise_signal(number)
+        return embed(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "embed", stopped)
+        assert main(words) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"isospace: interrupted; {output} is kept; the same command resumes"
+    assert main([*words, "--json"]) == 0
+    encoded = json.loads(capsys.readouterr().out)
+    assert (encoded["before"], encoded["done"]) == (256, 344)

@@ -12,6 +12,7 @@ from isospace.cli import main
 from isospace.comparison.compare import candidate, compare
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
+from isospace.objectives import WhitenedCSE
 from isospace.system.progress import Silent
 from isospace.training.run import Run
 
@@ -29,10 +30,31 @@ def test_bad_contestants_are_refused(base, text, words):
         candidate(text, base)
 
 
-def test_bad_input_is_refused_as_in_train_before_the_first_run(base, tmp_path):
-    settings = {text: candidate(text, base) for text in ("dcl", "whitenedcse:groups=5")}
-    with pytest.raises(UserError, match="32 dimensions cannot be cut into 5 groups"):
-        compare(settings, 1, tmp_path / "c")
+@pytest.mark.parametrize(
+    ("rows", "verdict_on", "words"),
+    [
+        ({}, "pairs", "nothing to compare"),
+        ({"simcse": {}}, "sts", r"`verdict_on` sts: .*`data`"),
+        ({"simcse": {"text": CorpusConfig(corpus=("-",))}}, "pairs", "`corpus` -"),
+        ({"base model": {}}, "pairs", "base model: "),
+        (
+            {"dcl": {}, "cut": {"objective": WhitenedCSE(groups=5)}},
+            "pairs",
+            "32 dimensions cannot be cut into 5 groups",
+        ),
+        (
+            {"dcl": {}, "scd": {"pooling": "last2", "other_text": ("other.txt",)}},
+            "pairs",
+            "dcl and scd differ in `pooling`, `other_text`",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_the_first_run(
+    base, tmp_path, rows, verdict_on, words
+):
+    settings = {name: replace(base, **changes) for name, changes in rows.items()}
+    with pytest.raises(UserError, match=words):
+        compare(settings, 1, tmp_path / "c", verdict_on)
     assert not (tmp_path / "c").exists()
 
 
@@ -53,14 +75,6 @@ def test_the_results_of_something_else_stay(base, tmp_path):
     assert (tmp_path / "report.html").read_text() == "mine"
 
 
-def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(base, tmp_path):
-    settings = {"dcl": candidate("dcl", base), "scd": candidate("scd", base)}
-    settings["scd"] = replace(settings["scd"], pooling="last2", other_text=("other.txt",))
-    with pytest.raises(UserError, match="dcl and scd differ in `pooling`, `other_text`"):
-        compare(settings, 1, tmp_path / "c")
-    assert not (tmp_path / "c").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -73,33 +87,28 @@ def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):
     assert told in " ".join(capsys.readouterr().err.split())
 
 
-def test_cells_of_other_settings_are_refused(base, tmp_path):
-    compare({"simcse": candidate("simcse", base)}, 1, tmp_path / "c")
-    other = {"simcse": candidate("simcse", replace(base, learning_rate=1e-3))}
-    with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
-        compare(other, 1, tmp_path / "c")
-    assert (tmp_path / "c" / "results.json").is_file()
-    moved = (tmp_path / "c").rename(tmp_path / "moved")
-    same = {"simcse": candidate("simcse", replace(base, checkpoint_minutes=9.0))}
-    compare(same, 1, moved)
-
-
-def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
+def test_cells_of_other_settings_or_another_text_are_refused(base, tmp_path, toy_corpus):
     """Gains are taken item by item, so that all runs need the same items."""
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(toy_corpus.read_text())
     base = replace(base, text=replace(base.text, corpus=(str(corpus),)))
     settings = {"simcse": candidate("simcse", base)}
     compare(settings, 1, tmp_path / "c")
+    other = {"simcse": replace(settings["simcse"], learning_rate=1e-3)}
+    with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
+        compare(other, 1, tmp_path / "c")
     with corpus.open("a") as file:
         file.write("one more sentence that nobody has read before\n")
     with pytest.raises(UserError, match=r"seed-42: .*corpus"):
         compare(settings, 2, tmp_path / "c")
+    assert (tmp_path / "c" / "results.json").is_file()
     corpus.write_text(toy_corpus.read_text())
-    compare(settings, 2, tmp_path / "c")
-    change(Run(tmp_path / "c" / "simcse" / "seed-43"), benchmark="other")
+    moved = (tmp_path / "c").rename(tmp_path / "moved")
+    same = {"simcse": replace(settings["simcse"], checkpoint_minutes=9.0)}
+    compare(same, 2, moved)
+    change(Run(moved / "simcse" / "seed-43"), benchmark="other")
     with pytest.raises(UserError, match=r"seed-42 and .*seed-43"):
-        compare(settings, 2, tmp_path / "c")
+        compare(same, 2, moved)
 
 
 def test_a_folder_where_another_comparison_runs_is_refused(base, tmp_path):
@@ -118,17 +127,3 @@ def test_a_folder_where_another_comparison_runs_is_refused(base, tmp_path):
     compare(settings, 1, tmp_path / "c", progress=Another())
     assert asked == ["train"]
     compare(settings, 1, tmp_path / "c")  # it has let go
-
-
-def test_nothing_to_compare(base, tmp_path):
-    with pytest.raises(UserError, match="nothing to compare"):
-        compare({}, 1, tmp_path)
-    settings = {"simcse": candidate("simcse", base)}
-    with pytest.raises(UserError, match=r"`verdict_on` sts: .*`data`"):
-        compare(settings, 1, tmp_path / "c", "sts")
-    piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
-    with pytest.raises(UserError, match="`corpus` -"):
-        compare(piped, 1, tmp_path / "c")
-    with pytest.raises(UserError, match="base model: "):
-        compare({"base model": settings["simcse"]}, 1, tmp_path / "c")
-    assert not (tmp_path / "c").exists()  # refused before a cell is run

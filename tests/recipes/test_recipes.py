@@ -1,12 +1,15 @@
-"""The table of recipes: each row can be run, and its numbers are those of its paper."""
+"""The table of recipes: each row can be run, its numbers are its paper's, and a page shows it."""
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from isospace.commands.recipes import command
 from isospace.objectives import OBJECTIVES, DeCLUTR
 from isospace.objectives.base import Objective
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS
@@ -95,3 +98,27 @@ def test_spans_of_documents_fit_into_roberta():
     assert RECIPES["declutr-roberta-base"].config.objective.build_auxiliaries(encoder, seed=0)
     with pytest.raises(ValueError, match="510"):
         DeCLUTR().build_auxiliaries(encoder, seed=0)
+
+
+def test_the_page_is_drawn_from_the_recipes():
+    docs = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "docs.py"))
+    page = docs["REPRODUCE"].read_text(encoding="utf-8")
+    assert docs["with_recipes"](page) == page
+    for name, recipe in RECIPES.items():
+        shown = f"\n| `{name}` | {recipe.table} |" in page
+        assert shown == name.endswith("-base"), name
+        # The page has one command for all rows.
+        assert (
+            not shown
+            or command(name) == f"isospace train --recipe {name} --corpus FILE --data FOLDER"
+        )
+
+
+def test_what_counts_as_reproduced():
+    spans = {name: recipe.reproduced for name, recipe in RECIPES.items()}
+    assert spans["simcse-bert-base"] == (73.16, 76.70)  # of 50 seeds
+    assert spans["simcse-roberta-base"] == (74.17, 76.57)  # the published score is above all seeds
+    assert spans["promptbert-bert-base"] == (77.54, 79.54)  # three deviations are below a point
+    assert spans["mixcse-bert-base"] == (75.83, 79.49)
+    assert spans["scd-bert-base-self-contrast"] == (33.70, 37.70)  # STS12-16
+    assert spans["dropout"] is None

@@ -1,4 +1,4 @@
-"""The steps: order, resumption, guards, adapters alone, and many processes equal to one."""
+"""The steps: order, resumption, guards, adapters, parts of a batch, and many processes equal to one."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from isospace.config import objective_name
 from isospace.encoders import adapters
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import CT, PCL, ArcCSE, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
+from isospace.objectives import CT, PCL, ArcCSE, DiffCSE, MoCoSE, OffDropout, SimCSE, WhitenedCSE
 from isospace.training import checkpoint, step
 from isospace.training.build import build_parts
 from isospace.training.loop import Loop
-from isospace.training.step import Diverged, backward
+from isospace.training.step import Diverged, backward, loss_terms, make_views
 
 
 def weights(loop: Loop) -> torch.Tensor:
@@ -264,3 +264,76 @@ def test_another_tower_trains_what_the_encoder_trains(toy_model, tmp_path):
     names = {name for name, p in tower.encoder.named_parameters() if p.requires_grad}
     assert names
     assert all(adapters.IN in name or adapters.OUT in name for name in names)
+
+
+TOKENS = 60
+"""Of a batch of eight sentences of 10 to 16 tokens, in two views: at most two sentences a part."""
+
+
+def gradients(loop):
+    parts = [*loop.training.encoder.named_parameters(), *loop.training.modules.named_parameters()]
+    return {name: p.grad.clone() for name, p in parts if p.grad is not None}
+
+
+@pytest.mark.parametrize(
+    ("objective", "more"),
+    [
+        (SimCSE(), {}),
+        (SimCSE(), {"lora": 4}),
+        (OffDropout(), {"accumulate": 2}),
+        (WhitenedCSE(num_views=3, groups=4), {"accumulate": 2}),
+    ],
+)
+def test_without_noise_the_parts_of_a_batch_have_its_gradient(toy_model, tmp_path, objective, more):
+    config = replace(CONFIG, objective=objective, **more)
+    found = []
+    for tokens in (None, TOKENS):
+        loop = make_loop(toy_model, tmp_path, replace(config, pass_tokens=tokens))
+        loop.training.encoder.double()
+        loop.training.head.double()
+        loop.training.encoder.noise.set(0.0)
+        found.append((backward(loop.training, 0).terms, gradients(loop)))
+    (terms, whole), (same, parts) = found
+    assert same == pytest.approx(terms, rel=1e-9)
+    assert parts.keys() == whole.keys()
+    for name, expected in whole.items():
+        torch.testing.assert_close(parts[name], expected, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
+    """The gradient of a batch whose parts passed once, all of them remembered."""
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, pass_tokens=TOKENS))
+    loop.training.encoder.double()
+    loop.training.head.double()
+    batch = loop.training.batches.batch(0)
+    parts = batch.parts(TOKENS * batch.sources // 2)
+    assert len(parts) > 3
+    torch.manual_seed(5)
+    passed = [
+        torch.stack(loop.training.encoder(batch.rows(rows), loop.training.plan.views))
+        for rows in parts
+    ]
+    vectors = torch.cat(passed, dim=1)[:, torch.cat(parts).argsort()]
+    terms = loss_terms(loop.training, make_views(loop.training, batch, vectors))
+    torch.stack(list(terms.values())).sum().backward()
+    expected = gradients(loop)
+    after = torch.rand(1)
+    loop.training.optimizer.zero_grad()
+
+    torch.manual_seed(5)
+    again = backward(loop.training, 0).terms
+    assert torch.rand(1) == after
+    assert again == {name: float(term.detach()) for name, term in terms.items()}
+    found = gradients(loop)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_a_part_has_so_many_tokens_and_texts_of_like_length(toy_model, tmp_path):
+    batch = make_loop(toy_model, tmp_path, CONFIG).training.batches.batch(0)
+    parts = batch.parts(TOKENS)
+    lengths = batch.attention_mask.sum(1)
+    assert sorted(torch.cat(parts).tolist()) == list(range(8))
+    assert all(lengths[rows].sum() <= TOKENS for rows in parts)
+    assert torch.cat([lengths[rows] for rows in parts]).diff().min() >= 0
+    assert [rows.tolist() for rows in batch.parts(1)] == [[row] for row in torch.cat(parts)]

@@ -1,15 +1,25 @@
-"""The passes of a run: an objective's plan over one text, and over pairs in both directions."""
+"""The passes of a run: an objective's plan over one text, and over pairs in both directions.
+
+Of methods that add to a contrast of two views, values and gradients over pairs are tested too.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from loops import CONFIG, SMALL, make_loop, views_of, with_clean_views
+from toy import write_toy_model
 
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.objectives import (
     CT,
+    DCLR,
     PCL,
     TSDAE,
     ArcCSE,
@@ -17,15 +27,20 @@ from isospace.objectives import (
     CTInBatch,
     DiffCSE,
     ESimCSE,
+    MoCoSE,
     NoiseStudy,
     PromptBERT,
     RankCSE,
+    RankStudy,
     SimCSE,
     WhitenedCSE,
 )
 from isospace.objectives.base import Objective
+from isospace.training import plan as module
+from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
 from isospace.training.prepare import require_of_objective
+from isospace.training.step import encode, loss_terms
 from isospace.views import View
 
 FIRST, SECOND = View(text=0), View(text=1)
@@ -103,3 +118,108 @@ def test_what_takes_no_pairs_names_what_does(objective):
 def test_settings_that_do_not_fit_the_objective_are_refused(config, named):
     with pytest.raises(UserError, match=named):
         require_of_objective(config)
+
+
+TAKERS: tuple[type[Objective], ...] = (
+    ESimCSE, DCLR, ArcCSE, MoCoSE, ConSERT, CTInBatch, PromptBERT, PCL, DiffCSE, RankStudy,
+    NoiseStudy,
+)  # fmt: skip
+PHI = 0.98
+"""Of the toy's clean vectors some are nearer to each other than that, and some are not."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy with a head for masked words."""
+    return write_toy_model(tmp_path_factory.mktemp("masked") / "bert", masked_words=True)
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """New loops compute in float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def loop_of(model: Path, folder: Path, objective: Objective, views: str = "pairs") -> Loop:
+    return make_loop(model, folder, replace(CONFIG, objective=objective, views=views))
+
+
+def without_dropout(loop: Loop) -> Loop:
+    loop.training = with_clean_views(loop.training)
+    for part in (
+        loop.training.encoder,
+        *(m for c in loop.training.auxiliaries.values() for m in c.modules()),
+    ):
+        if hasattr(part, "noise"):
+            part.noise.set(0.0)
+    return loop
+
+
+def terms_of(loop: Loop) -> dict[str, float]:
+    terms = loss_terms(loop.training, views_of(loop, 0))
+    return {name: float(x.detach()) for name, x in terms.items()}
+
+
+ALIKE = [
+    ESimCSE(), ESimCSE(clean_negatives=True, dimension_weight=0.1, group_whitening=True),
+    DCLR(noise_times=0.0, threshold=PHI), DCLR(noise_times=0.0, threshold=PHI, variant="released"),
+    ArcCSE(), ArcCSE(clean_negatives=True, dimension_weight=0.1),
+    MoCoSE(head_dropout=0.0),
+    ConSERT(), ConSERT(first="token-cutoff", second="element-cutoff"),
+    CTInBatch(), PromptBERT(), PCL(), PCL(peer="frozen", copies=1),
+    DiffCSE(), DiffCSE(clean_negatives=True, dimension_weight=0.1),
+    RankStudy(rows=13), NoiseStudy(passes=2), NoiseStudy(passes=2, part="positives"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("objective", ALIKE, ids=objective_name)
+def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch, objective):
+    """Without dropout, and where edits draw alike for all views: the plan adds nothing of its own."""
+    draw = module._source
+    monkeypatch.setattr(module, "_source", lambda view, place: draw(view, 1))
+    if getattr(objective, "group_whitening", False):  # of groups that no draw makes
+        monkeypatch.setattr(
+            "isospace.objectives.heads.torch.randperm", lambda n, **_: torch.arange(n)
+        )
+    own = without_dropout(loop_of(model, tmp_path, objective, "dropout"))
+    paired = without_dropout(loop_of(model, tmp_path, objective))
+    lines = own.training.batches.examples.rows[:, 0]
+    paired.training.batches.examples = replace(
+        paired.training.batches.examples, rows=np.stack([lines, lines], 1)
+    )
+    expected = terms_of(own)
+    assert sum(abs(x) for x in expected.values()) > 1e-3
+    assert terms_of(paired) == pytest.approx(expected, rel=1e-9)
+    other = replace(paired.training.batches.examples, rows=np.stack([lines, np.roll(lines, 1)], 1))
+    paired.training.batches.examples = other
+    assert terms_of(paired) != pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: objective_name(kind()))
+def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_path, kind):
+    of_toy = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
+    no_row_at_rest = {DCLR: {"threshold": 1.0}, ArcCSE: {"triplet_margin": 1.0}}
+    passes = {NoiseStudy: {"passes": 2}}
+    settings = of_toy | no_row_at_rest.get(kind, {}) | passes.get(kind, {})
+    loop = loop_of(model, tmp_path, kind(**settings))
+    batch = loop.training.batches.batch(0)
+    passes = torch.cat(encode(loop.training, batch))
+    assert len(passes) == CONFIG.batch_size * len(loop.training.plan.views)
+    assert len(torch.unique(passes, dim=0)) == len(passes)
+
+    ways = views_of(loop, batch)
+    total = torch.stack([sum(loss_terms(loop.training, [views]).values()) for views in ways]).sum()
+    gradients = torch.autograd.grad(total, [views.encoded for views in ways])
+    reached: dict[int, int] = {0: 0, 1: 0}
+    for way, gradient in zip(loop.training.plan.ways, gradients, strict=True):
+        for place, of_view in zip(way, gradient, strict=True):
+            view = loop.training.plan.views[place]
+            if view.by == "encoder" or loop.training.auxiliaries[view.by].trained:
+                assert of_view.abs().sum(1).gt(0).all()
+                reached[view.text] += 1
+    assert min(reached.values()) > 0
+    assert reached[0] == reached[1]
