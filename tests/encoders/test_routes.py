@@ -103,9 +103,8 @@ def test_a_model_of_two_ways_is_not_trained_whitened_or_converted(
         train(TrainConfig(text=text, model=model, output=tmp_path / "run"), progress=Silent())
     with pytest.raises(UserError, match="Router"):
         whiten_model(WhitenConfig(text=text, model=model, output=tmp_path / "out"), Silent())
-    for target in ("hf", "onnx"):
-        with pytest.raises(UserError, match="Router"):
-            export(model, target, tmp_path / target, progress=Silent())
+    with pytest.raises(UserError, match="Router"):
+        export(model, "onnx", tmp_path / "onnx", progress=Silent())
     with pytest.raises(UserError, match="Router" if kind == "static queries" else "training"):
         train(
             TrainConfig(text=text, model=model, pooling="cls", output=tmp_path / "run"),

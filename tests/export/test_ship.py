@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.export import ship as shipping
 from isospace.export.ship import export
+from isospace.operators.nearest import unit_rows
 
 
 @pytest.mark.parametrize("part", ["", "model"])
@@ -38,13 +41,20 @@ def test_a_run_is_exported_with_its_card(finished_copy, part):
 
 def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = export(str(toy_model), "hf")
-    assert made.folder.resolve() == tmp_path / "bert-hf"
+    made = export(str(toy_model), "st")
+    assert made.folder.resolve() == tmp_path / "bert-st"
     card = (made.folder / "README.md").read_text()
     assert "not known here" in card
     assert "Licence of this model: unknown" in card
     assert "license:" not in card
     assert "MRR" not in card
+    # The guide's code, with transformers alone.
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "export.md").read_text()
+    *_, code = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    names = {}
+    exec(code.replace('"minilm-st"', repr(str(made.folder))), names)
+    ours = load_encoder(str(toy_model), device="cpu").embed(["one sentence", "another sentence"])
+    assert np.allclose(names["vectors"], unit_rows(ours), atol=1e-6)
 
 
 def test_a_start_that_is_gone_is_no_model_of_the_hub(finished_copy, tmp_path, monkeypatch):

@@ -19,12 +19,12 @@ class Export(Encodes):
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A run's folder, a model folder, minilm, or a Hub name."""
-    to: Literal["st", "onnx", "hf"]
+    to: Literal["st", "onnx"]
     """What to write: st is the sentence-transformers folder that older versions and servers read,
-    onnx a graph from token ids to the vector, hf a Hugging Face folder."""
+    onnx a graph from token ids to the vector."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The folder to make; default: st, onnx or hf in the run's folder, and for other models
-    MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
+    """The folder to make; default: st or onnx in the run's folder, and for other models MODEL-st
+    or MODEL-onnx in the current folder."""
 
     def run(self) -> None:
         """Export the model, and print what the check found."""

@@ -23,19 +23,17 @@ class PoolingRule:
         layers: indices into `hidden_states`, averaged with equal weight; negative: from L.
         tokens: "cls" takes position 0; "mean" averages the positions that the mask marks;
             "lasttoken" takes the last marked position, with padding on either side.
-        formula: the formula for tables and help texts.
     """
 
     layers: tuple[int, ...]
     tokens: Literal["cls", "mean", "lasttoken"]
-    formula: str
 
 
 POOLINGS: dict[PoolingName, PoolingRule] = {
-    "cls": PoolingRule((-1,), "cls", "h_L at position 0"),
-    "mean": PoolingRule((-1,), "mean", "mean over tokens of h_L"),
-    "first_last": PoolingRule((1, -1), "mean", "mean over tokens of (h_1 + h_L) / 2"),
-    "embedding_last": PoolingRule((0, -1), "mean", "mean over tokens of (h_0 + h_L) / 2"),
-    "last2": PoolingRule((-2, -1), "mean", "mean over tokens of (h_(L-1) + h_L) / 2"),
-    "lasttoken": PoolingRule((-1,), "lasttoken", "h_L at the last token"),
+    "cls": PoolingRule((-1,), "cls"),
+    "mean": PoolingRule((-1,), "mean"),
+    "first_last": PoolingRule((1, -1), "mean"),
+    "embedding_last": PoolingRule((0, -1), "mean"),
+    "last2": PoolingRule((-2, -1), "mean"),
+    "lasttoken": PoolingRule((-1,), "lasttoken"),
 }

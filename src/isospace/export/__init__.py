@@ -1,1 +1,1 @@
-"""Export of models to sentence-transformers, ONNX and Hugging Face; every export is verified."""
+"""Export of models to sentence-transformers and ONNX; every export is verified."""
