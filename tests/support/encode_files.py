@@ -56,21 +56,6 @@ def column(folder, name="vector"):
     return np.concatenate([np.stack(part[name].to_numpy()) for part in parts])
 
 
-@pytest.fixture
-def small_windows(monkeypatch):
-    """Encode in windows of 64 rows."""
-    monkeypatch.setattr(EncodeConfig, "WINDOW", 64)
-
-
-@pytest.fixture
-def two_threads():
-    """Compute with two threads: on busy cores they wait for each other, so few tests do."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(threads)
-
-
 def encode_until_killed(config, shard):
     """The kill comes before a shard gets its name."""
     torch.set_num_threads(1)
@@ -106,8 +91,3 @@ def text_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def encode_config(small_windows, toy_model, text_file, tmp_path):
-    return EncodeConfig(str(toy_model), (str(text_file),), tmp_path / "out", shard_size=128)

@@ -25,11 +25,6 @@ def _narrow_forms(monkeypatch):
     monkeypatch.setitem(FORMS, "pca-64", Form("float32", 8))
 
 
-@pytest.fixture
-def config(encode_config):
-    return encode_config
-
-
 @pytest.mark.parametrize("form", ["binary", "binary-both", "binary-rescored", "pca-64-int8"])
 def test_documents_and_queries_are_compressed_alike(config, toy_model, tmp_path, form):
     run(replace(config, compress=form))
@@ -69,19 +64,6 @@ def test_a_damaged_shard_is_made_again_with_the_first_ranges(config):
     (config.output / "part-00001.parquet").unlink()
     run(small)
     assert np.array_equal(column(config.output), before)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"compress": "int7"}, "neither a form"),
-        ({"compress": "pca-128"}, "32 dimensions"),
-        ({"compress": "int8", "side": "query"}, "fitted on documents"),
-    ],
-)
-def test_what_cannot_be_compressed_is_refused(config, change, message):
-    with pytest.raises(UserError, match=message):
-        run(replace(config, **change))
 
 
 def test_an_output_goes_on_with_its_own_compression_only(config):

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,18 +24,14 @@ from encode_files import (
 )
 from row_files import write_rows
 from sentence_transformers.util import quantize_embeddings
+from toy import sentences
 from warm import WarmProcess
 
 from isospace.commands.encode import Encode
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.vectors import encode as module
-from isospace.vectors.encode_config import Reading
-
-
-@pytest.fixture
-def config(encode_config):
-    return encode_config
+from isospace.vectors.encode_config import AS_LINES, Reading
 
 
 def test_every_row_gets_its_vector(config, toy_model):
@@ -52,18 +49,21 @@ def test_every_row_gets_its_vector(config, toy_model):
     assert watched.lines == []
 
 
-def test_the_size_of_shards_changes_no_bit(config, tmp_path):
+@pytest.fixture
+def threads():
+    """Set the number of threads for the test: on busy cores they wait for each other."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_the_size_of_shards_and_the_number_of_threads_change_no_bit(config, tmp_path, threads):
+    threads(2)
     run(config)
+    threads(1)
     run(replace(config, output=tmp_path / "other", shard_size=192))
     assert len(list((tmp_path / "other").glob("part-*"))) == 4
     assert np.array_equal(column(config.output), column(tmp_path / "other"))
-
-
-def test_the_number_of_threads_changes_no_byte(config, tmp_path, two_threads):
-    run(config)
-    torch.set_num_threads(1)
-    run(replace(config, output=tmp_path / "other"))
-    assert files(config.output) == files(tmp_path / "other")
 
 
 def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
@@ -152,3 +152,54 @@ def test_the_command_says_what_was_done(config, capsys):
         "speed": 0.0,
         "output": str(config.output),
     }
+
+
+def encoded(config, *inputs: Path, reading=AS_LINES) -> list[str]:
+    """The texts of the rows of the output `v.parquet`, in order."""
+    output = config.output.with_name("v.parquet")
+    output.unlink(missing_ok=True)
+    run(replace(config, inputs=tuple(map(str, inputs)), reading=reading, output=output))
+    return pq.read_table(output)["text"].to_pylist()
+
+
+def test_documents_are_cut_to_passages_of_the_size_that_was_asked_for(config, tmp_path):
+    paragraphs = [" ".join(sentences(3, seed=seed)) for seed in range(3)]
+    file = tmp_path / "t.md"
+    file.write_text("\n\n".join(paragraphs))
+    assert encoded(config, file, reading=Reading(passage_words=None)) == paragraphs
+    few = encoded(config, file, reading=Reading(passage_words=8))
+    assert len(few) > 3
+    assert " ".join(few) == " ".join(paragraphs)
+    assert all(len(text.split()) <= 8 for text in few)
+
+
+def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
+    rows = [("a cat", " On cats "), ("a dog", None), (None, "Alone"), ("", "Empty"), (None, None)]
+    named = [{"text": text, "subject": title} for text, title in rows]
+    file = write_rows(tmp_path / "t.jsonl", named)
+    expected = ["On cats a cat", "a dog", "Alone", "Empty", ""]
+    assert encoded(config, file, reading=Reading(title_column="subject")) == expected
+    vectors = np.stack(pq.read_table(tmp_path / "v.parquet")["vector"].to_numpy())
+    alone = load_encoder(str(toy_model), device="cpu").embed(expected)
+    assert np.allclose(vectors, alone, atol=1e-6)
+    with pytest.raises(UserError, match=r'no column "title"\. .* Name one with `title_column`'):
+        encoded(config, file, reading=Reading(title_column="title"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("b.csv", b"words\na dog\n"), ("b.md", b"A caf\xe9 that nobody can read.")],
+)
+def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_or_refused(
+    config, tmp_path, caplog, name, content
+):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"text": "a cat"}\n')
+    (folder / "c.txt").write_text("a tree\n")
+    (folder / name).write_bytes(content)
+    assert encoded(config, folder) == ["a cat", "a tree"]
+    assert caplog.text.count(f"not read: {folder / name}") == 1
+    if not name.endswith("md"):  # it was named by itself
+        with pytest.raises(UserError, match=name):
+            encoded(config, folder / name, folder / "a.jsonl")
