@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from search_index import index_files, run
+from search_index import index_files, killed_at, run, texts_of
 
-from isospace.search import Changes, SearchIndex
+from isospace.search import Changes
 from isospace.search.database import Database
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
@@ -31,15 +31,11 @@ def kb(toy_model, tmp_path, monkeypatch):
     return work / "kb"
 
 
-def ids(index="index") -> list[str]:
-    return sorted(hit.id for hit in SearchIndex.open(index).search("cat", k=1000).hits[0])
-
-
 ALL = ["kb/bird.md:1", "kb/cat.md:1", "kb/dog.md:1", "kb/it's.md:1"]
 
 
 def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkeypatch):
-    assert ids() == ALL
+    assert sorted(texts_of("index")) == ALL
     (tmp_path / "link").symlink_to(kb)
     (tmp_path / "link.md").symlink_to(kb / "cat.md")
     spelled = ["./kb", "../parent/kb", str(kb), f"{tmp_path}/link", f"{tmp_path}/link.md", "kb//dog.md"]  # fmt: skip
@@ -49,7 +45,7 @@ def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkey
     monkeypatch.chdir(kb)  # another working directory
     for path in (".", "../kb", "cat.md"):
         assert index_files(path, "../index", progress=Silent()).changes.added == 0, path
-    assert ids("../index") == ALL
+    assert sorted(texts_of("../index")) == ALL
 
 
 def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
@@ -59,37 +55,24 @@ def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     assert status == 0
     told = "2 files missing (kb/cat.md, kb/it's.md), with 2 rows in the index"
     assert f"{told}; --sync deletes such rows" in err
-    assert ids() == sorted([*ALL, "kb/tiger.md:1"])
+    assert sorted(texts_of("index")) == sorted([*ALL, "kb/tiger.md:1"])
     content = json.loads(run(capsys, "index", "kb", "--json")[1])
     assert content["gone"] == {"kb/cat.md": 1, "kb/it's.md": 1}
     content = json.loads(run(capsys, "index", "kb", "--sync", "--json")[1])
     assert (content["changes"]["deleted"], content["gone"], content["rows"]) == (2, {}, 3)
-    assert ids() == ["kb/bird.md:1", "kb/dog.md:1", "kb/tiger.md:1"]
+    assert sorted(texts_of("index")) == ["kb/bird.md:1", "kb/dog.md:1", "kb/tiger.md:1"]
     assert "missing" not in run(capsys, "index", "kb")[2]
-
-
-class Killed(BaseException):
-    pass
 
 
 @pytest.mark.parametrize("name", ["write", "remove_files"])
 @pytest.mark.parametrize("before", [True, False])
-def test_after_a_kill_the_same_command_syncs_the_rest(kb, toy_model, monkeypatch, name, before):
+def test_after_a_kill_the_same_command_syncs_the_rest(kb, toy_model, name, before):
     options = {"reading": Reading(id_column="key"), "progress": Silent()}
     Path("old.csv").write_text("key,text\na,the cat\nb,a dog\nc,a tree\n")
     index_files("old.csv", "new", str(toy_model), **options)
     Path("old.csv").rename("new.csv")
     Path("new.csv").write_text("key,text\na,the cat\nd,a house\n")
-    real = getattr(Database, name)
-
-    def last(*arguments):
-        if not before:
-            real(*arguments)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Database, name, last)
-        with pytest.raises(Killed):
-            index_files("new.csv", "new", sync=True, **options)
+    with killed_at(Database, name, before):
+        index_files("new.csv", "new", sync=True, **options)
     assert index_files("new.csv", "new", sync=True, **options).gone == {}
-    assert ids("new") == ["a", "d"]
+    assert sorted(texts_of("new")) == ["a", "d"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from row_files import write_rows
-from search_index import TEXTS, index_files, index_until_killed, run
+from search_index import TEXTS, index_files, index_until_killed, killed_at, run, texts_of
 from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, files, index as module
@@ -57,8 +57,7 @@ def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, m
         {"added": 0, "replaced": 1, "unchanged": 1, "empty": 2, "deleted": 2},
         {"added": 0, "replaced": 0, "unchanged": 2, "empty": 2, "deleted": 0},
     ]
-    hits = SearchIndex.open("index").search("the cat").hits[0]
-    assert {hit.id: hit.text for hit in hits} == {
+    assert texts_of("index") == {
         "notes.txt:1": "the cat",
         "notes.txt:4": "a house",
         "notes.txt.txt:1": "the house",
@@ -76,17 +75,14 @@ def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, 
         found = json.loads(out)["changes"]
         return found["added"], found["replaced"], found["unchanged"], found["deleted"]
 
-    def ids():
-        return sorted(hit.id for hit in SearchIndex.open("index").search("cat").hits[0])
-
     assert changes(",the cat\n,a dog\n,a tree\n") == (3, 0, 0, 0)
     assert changes("a,the cat\n,a dog\n,a tree\n", "--id-column", "key") == (1, 0, 2, 1)
-    assert ids() == ["a", "t.csv:2", "t.csv:3"]
+    assert sorted(texts_of("index")) == ["a", "t.csv:2", "t.csv:3"]
     # Ids that look like numbers of the file are what the file says, in whatever row they stand.
     shifted = "t.csv:0,the cat\nt.csv:1,a dog\n,a tree\n"
     assert changes(shifted, "--id-column", "key") == (2, 0, 1, 1)
     assert changes(shifted, "--id-column", "key") == (0, 0, 3, 0)
-    assert ids() == ["a", "t.csv:0", "t.csv:1", "t.csv:3"]
+    assert sorted(texts_of("index")) == ["a", "t.csv:0", "t.csv:1", "t.csv:3"]
 
 
 @pytest.mark.parametrize("slice_", [2, 64])
@@ -99,33 +95,8 @@ def test_a_later_row_replaces_a_row_with_its_id(toy_model, tmp_path, capsys, mon
     words = ["index", "a.csv", "b.csv", "--id-column", "key", "--model", toy_model]
     for _ in range(2):
         assert run(capsys, *words)[0] == 0
-        hits = SearchIndex.open("index").search("a cat").hits[0]
-        assert {hit.id: hit.text for hit in hits} == {
-            "x": "a river",
-            "y": "a house",
-            "z": "a road",
-            "a.csv:4": "a bird",
-        }
-
-
-class Killed(BaseException):
-    pass
-
-
-def kill_at(monkeypatch, owner, name, call, before):
-    """The call-th use of a function is the last thing that happens."""
-    real, calls = getattr(owner, name), []
-
-    def last(*arguments):
-        calls.append(arguments)
-        if len(calls) == call and before:
-            raise Killed
-        result = real(*arguments)
-        if len(calls) == call:
-            raise Killed
-        return result
-
-    monkeypatch.setattr(owner, name, last)
+        expected = {"x": "a river", "y": "a house", "z": "a road", "a.csv:4": "a bird"}
+        assert texts_of("index") == expected
 
 
 @pytest.mark.parametrize(
@@ -146,18 +117,15 @@ def test_after_a_kill_the_same_command_goes_on(
     index_it = partial(
         index_files, str(tmp_path / "t.txt"), str(place), str(toy_model), progress=Silent()
     )
-    with monkeypatch.context() as patch:
-        kill_at(patch, owner, name, call, before)
-        with pytest.raises(Killed):
-            index_it()
+    with killed_at(owner, name, before, call):
+        index_it()
     if left is not None:
         assert len(SearchIndex.open(place)) == left
     indexed = index_it()
     assert indexed.changes == Changes(added=300 - (left or 0), unchanged=left or 0)
     assert indexed.rows == 300
     assert indexed.approximate.rows == 300
-    hits = SearchIndex.open(place).search("the cat", k=400, exact=True).hits[0]
-    assert sorted(hit.text for hit in hits) == sorted(TEXTS)
+    assert sorted(texts_of(place).values()) == sorted(TEXTS)
 
 
 def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):

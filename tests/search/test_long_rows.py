@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from search_index import index_files
+from row_files import write_rows
+from search_index import index_files, texts_of
 from toy import sentences
 
-from isospace.search import Changes, SearchIndex, files, index as module
+from isospace.search import Changes, files, index as module
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
 
-WHOLE = Reading(passage_words=None)
-
-
 WORDS = 20
-CUT = Reading(passage_words=WORDS)
+WHOLE, CUT = Reading(passage_words=None), Reading(passage_words=WORDS)
 SHORT = "The cat sleeps."
 
 
@@ -30,26 +27,13 @@ def long(passages: int, seed: int = 1) -> str:
     return " ".join(f"{' '.join(part).capitalize()}." for part in parts)
 
 
-def write(path: Path, *rows: dict) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
-def texts(folder: Path | str) -> dict[str, str]:
-    """Id -> text of all that an index has."""
-    hits = SearchIndex.open(folder).search("cat", k=1000).hits[0]
-    found = {hit.id: hit.text for hit in hits}
-    assert len(found) == len(hits)
-    return found
-
-
 @pytest.fixture
 def indexed(toy_model, tmp_path, monkeypatch):
     """Index a file of these rows by these options; what changed."""
     monkeypatch.chdir(tmp_path)
 
     def index(*rows, name="t.jsonl", reading=CUT, id_column=None, **options) -> Changes:
-        write(Path(name), *rows)
+        write_rows(Path(name), rows)
         model = None if Path("index").exists() else str(toy_model)
         reading = replace(reading, id_column=id_column)
         options = {"progress": Silent(), "reading": reading, **options}
@@ -62,7 +46,7 @@ def indexed(toy_model, tmp_path, monkeypatch):
 def test_a_long_row_is_found_by_its_passages(indexed, column):
     rows = [{"id": "a", "text": SHORT}, {"id": "b", "text": long(3)}, {"id": "", "text": long(2)}]
     assert indexed(*rows, id_column=column) == Changes(added=6)
-    found = texts("index")
+    found = texts_of("index")
     a, b = ("a", "b") if column else ("t.jsonl:1", "t.jsonl:2")
     ids = [a, f"{b}#1", f"{b}#2", f"{b}#3", "t.jsonl:3#1", "t.jsonl:3#2"]
     assert sorted(found) == sorted(ids)
@@ -83,7 +67,7 @@ def test_a_row_that_changes_loses_all_its_old_passages(indexed, monkeypatch, col
         row = {"id": "a", "text": SHORT if now == 1 else long(now, seed=now)}
         changes = indexed(row, other, id_column=column)
         ids = [key] if now == 1 else [f"{key}#{n}" for n in range(1, now + 1)]
-        found = {id: text for id, text in texts("index").items() if id.startswith(key)}
+        found = {id: text for id, text in texts_of("index").items() if id.startswith(key)}
         assert sorted(found) == ids
         assert " ".join(found[id] for id in ids) == (row["text"] if now else "")
         if 1 not in (before, now):
@@ -98,15 +82,15 @@ def test_rows_that_are_gone_take_their_passages_along(indexed):
     indexed({"text": long(2, seed=4)}, name="t.jsonl.jsonl")  # of another file, with a like name
     assert indexed(*rows[:2]) == Changes(unchanged=3, deleted=3)
     assert indexed(rows[1]) == Changes(added=1, deleted=3)
-    assert sorted(texts("index")) == ["t.jsonl.jsonl:1#1", "t.jsonl.jsonl:1#2", "t.jsonl:1"]
+    assert sorted(texts_of("index")) == ["t.jsonl.jsonl:1#1", "t.jsonl.jsonl:1#2", "t.jsonl:1"]
 
 
 def test_another_size_of_passages_cuts_all_rows_anew(indexed):
     rows = [{"id": "a", "text": long(4)}, {"id": "b", "text": SHORT}]
     indexed(*rows, id_column="id", reading=WHOLE)
-    assert texts("index")["a"] == long(4)
+    assert texts_of("index")["a"] == long(4)
     assert indexed(*rows, id_column="id") == Changes(added=4, deleted=1, unchanged=1)
     indexed(*rows, id_column="id", reading=Reading(passage_words=2 * WORDS))
-    assert sorted(texts("index")) == ["a#1", "a#2", "b"]
+    assert sorted(texts_of("index")) == ["a#1", "a#2", "b"]
     assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(added=1, deleted=2, unchanged=1)
-    assert texts("index") == {"a": long(4), "b": SHORT}
+    assert texts_of("index") == {"a": long(4), "b": SHORT}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import lancedb
 import pytest
-import torch
 from search_index import TEXTS, run
-from transformers import BertConfig, BertModel
+from toy import write_toy_model
 
-from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.search import Changes, SearchIndex
 from isospace.search.database import Row
@@ -40,19 +39,7 @@ def test_a_model_that_moved_is_named(toy_model, folder, tmp_path, capsys):
     ("dim", "difference"), [(32, "other weights or settings"), (64, "64 dimensions, not 32")]
 )
 def test_another_model_is_refused(toy_model, folder, tmp_path, capsys, dim, difference):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=len(encoder.tokenizer),
-        hidden_size=dim,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    other = tmp_path / "other"
-    BertModel(config).save_pretrained(other)
-    encoder.tokenizer.save_pretrained(other)
+    other = write_toy_model(tmp_path / "other", hidden_size=dim, num_hidden_layers=1)
     (tmp_path / "t.txt").write_text("the cat\n")
     for words in (
         ["search", "cat", "--index", folder, "--model", other],
@@ -93,19 +80,23 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
         (["index", "t.csv", "--to", "new", "--keep", "text"], ['column "text"']),
         (["index", "t.txt", "--to", "full"], ["full: exists already"]),
         (["search", "cat", "--index", "new"], ["new: not an index (no such folder)"]),
+        (["index", "t.txt", "--to", "table"], ["holds a table of texts but no isospace.json"]),
     ],
 )
-def test_bad_input_is_one_line(folder, capsys, monkeypatch, words, facts):
+def test_bad_input_is_one_line(folder, template, capsys, monkeypatch, words, facts):
     monkeypatch.chdir(folder.parent)
     Path("t.txt").write_text("the cat\n")
     Path("t.csv").write_text("text,year,kind,age\na,2001,x,1\nb,1.5,y,2\n")
     Path("full").mkdir()
     Path("full", "mine.txt").write_text("mine")
+    shutil.copytree(template, "table")
+    Path("table", "isospace.json").unlink()
     before = len(SearchIndex.open("index"))
     line = refusal(capsys, *words)
     assert all(fact in line for fact in facts), line
     assert not Path("new").exists()
     assert len(SearchIndex.open("index")) == before
+    assert lancedb.connect("table").open_table("texts").count_rows() == len(TEXTS)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -134,14 +125,6 @@ def test_a_damaged_index_is_named(folder, capsys, damage):
     assert re.search(rf"{folder}.*(cannot be|damaged).*ndex the texts anew", line)
 
 
-def test_an_index_without_its_json_is_not_overwritten(folder, toy_model, tmp_path, capsys):
-    (folder / "isospace.json").unlink()
-    (tmp_path / "more.txt").write_text("a new text\n")
-    words = ["index", tmp_path / "more.txt", "--to", folder, "--model", toy_model]
-    assert "holds a table of texts but no isospace.json" in refusal(capsys, *words)
-    assert lancedb.connect(folder).open_table("texts").count_rows() == len(TEXTS)
-
-
 def test_without_lancedb_its_extra_is_named(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "lancedb", None)
     assert "isospace[search]" in refusal(capsys, "search", "cat", "--index", folder)
@@ -155,17 +138,24 @@ def test_an_index_that_was_emptied_says_so(index):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("use", "message"),
     [
-        ((["the cat"], ["a"], [{"age": 3}]), 'row a: .* column "age"'),
-        ((["the cat"], ["a"], [{"year": "x"}]), "row a: column \"year\" has 'x'"),
-        ((["a"], [1]), "id 0 is '1' of type int"),
-        ((["a", "b"], ["a"]), "2 texts, 1 ids"),
+        (lambda index: index.add(["a"], ["a"], [{"age": 3}]), 'row a: .* column "age"'),
+        (lambda index: index.add(["a"], ["a"], [{"year": "x"}]), "row a: column \"year\" has 'x'"),
+        (lambda index: index.add(["a"], [1]), "id 0 is '1' of type int"),
+        (lambda index: index.add(["a", "b"], ["a"]), "2 texts, 1 ids"),
+        (lambda index: index.search(["cat", 3]), "query 1 is '3' of type int"),
+        (lambda index: index.search("zebra", k=2.5), "^`k` 2.5"),
+        (lambda index: index.search("zebra", hybrid=True, bm25_weight=-1), "`bm25_weight` -1"),
+        (lambda index: index.search("zebra", bm25_weight=3), "`bm25_weight`.*`hybrid`"),
+        (lambda _: SearchIndex.create("new", "no model", bm25_weight=-1), "`bm25_weight` -1"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(index, arguments, message):
+def test_arguments_that_make_no_sense(index, tmp_path, monkeypatch, use, message):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message):
-        index.add(*arguments)
+        use(index)
+    assert not Path("new").exists()
 
 
 @pytest.mark.parametrize("of_long_row_first", [False, True])
@@ -183,17 +173,3 @@ def test_a_row_with_the_id_of_another_rows_passage_is_refused(index, of_long_row
     index.add_slices([long])
     changes = index.add_slices([[Row("the cat", "long", values), *own]])
     assert changes == Changes(added=1, replaced=1, deleted=1)  # the row is long no more
-
-
-def test_queries_and_weights_that_make_no_sense(index, toy_model, tmp_path):
-    for query, options, message in (
-        (["cat", 3], {}, "query 1 is '3' of type int"),
-        ("zebra", {"k": 2.5}, "^`k` 2.5"),
-        ("zebra", {"hybrid": True, "bm25_weight": -1}, "`bm25_weight` -1"),
-        ("zebra", {"bm25_weight": 3}, "`bm25_weight`.*`hybrid`"),
-    ):
-        with pytest.raises(UserError, match=message):
-            index.search(query, **options)
-    with pytest.raises(UserError, match="`bm25_weight` -1"):
-        SearchIndex.create(tmp_path / "new", toy_model, bm25_weight=-1)
-    assert not (tmp_path / "new").exists()

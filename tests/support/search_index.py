@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -24,6 +25,38 @@ YEARS = [1900 + i % 100 for i in range(len(TEXTS))]
 def index_files(inputs, to, model=None, progress=None, **settings) -> files.IndexedFiles:
     """Index by one call with the settings as arguments."""
     return files.index_files(IndexConfig(inputs, to, model, **settings), progress or Silent())
+
+
+def texts_of(folder) -> dict[str, str]:
+    """Id -> text of all that an index has."""
+    hits = SearchIndex.open(folder).search("cat", k=1000).hits[0]
+    found = {hit.id: hit.text for hit in hits}
+    assert len(found) == len(hits)
+    return found
+
+
+class Killed(BaseException):
+    """The end of what `killed_at` stopped."""
+
+
+@contextmanager
+def killed_at(owner, name, before, call=1):
+    """Let the call-th use of a function be the last thing that happens in the block."""
+    real, calls = getattr(owner, name), []
+
+    def last(*arguments):
+        calls.append(arguments)
+        if len(calls) == call and before:
+            raise Killed
+        result = real(*arguments)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, last)
+        with pytest.raises(Killed):
+            yield
 
 
 def run(capsys, *words) -> tuple[int, str, str]:
