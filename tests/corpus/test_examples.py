@@ -1,9 +1,11 @@
-"""Pairs and triples: from columns of a file to a loss that sees the right texts."""
+"""Pairs, triples and labels: from columns of a file to a loss that sees the right texts."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,14 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import SimCSE
+from isospace.objectives import SBERTSoftmax, SimCSE
+from isospace.training.card import model_card
+from isospace.training.prepare import require_usable
+from isospace.training.run import Run
 from isospace.training.train import train
 
-TRIPLE = ("sent0", "sent1", "hard_neg")
+PAIR, TRIPLE = ("premise", "hypothesis"), ("sent0", "sent1", "hard_neg")
+NLI = ("entailment", "neutral", "contradiction")
 Row = tuple[str, ...]
 
 
@@ -27,14 +33,27 @@ def rows(count: int, texts: int = 3) -> list[Row]:
     return list(zip(*(sentences(count, seed) for seed in range(texts)), strict=True))
 
 
-def put(path: Path, examples: list[Row], header: Row = TRIPLE) -> str:
+def labelled_rows(count: int, labels: Sequence[object] = NLI) -> list[tuple]:
+    """Pairs that share no text, the labels in turn."""
+    return [(*pair, labels[i % len(labels)]) for i, pair in enumerate(rows(count, 2))]
+
+
+def put(path: Path, examples: Sequence[tuple], header: Row = TRIPLE) -> str:
     """A file of the kind that its name says, with a column more than is asked for."""
     named = [dict(zip(header, row, strict=True)) | {"score": "3.5"} for row in examples]
     return str(write_rows(path, named))
 
 
+def put_labelled(path: Path, examples: Sequence[tuple]) -> str:
+    return put(path, examples, (*PAIR, "label"))
+
+
 def load(file: str, cache: Path, columns: Row = TRIPLE, exclude: Row = (), **options) -> Corpus:
     return load_corpus(CorpusConfig(corpus=(file,), columns=columns, **options), cache, exclude)
+
+
+def load_labelled(file: str, cache: Path, exclude: Row = (), held_out: int = 0) -> Corpus:
+    return load(file, cache, PAIR, exclude, label_column="label", held_out=held_out)
 
 
 def examples_of(corpus: Corpus, texts: int = 3) -> list[Row]:
@@ -42,22 +61,31 @@ def examples_of(corpus: Corpus, texts: int = 3) -> list[Row]:
     return [tuple(corpus[int(row) + t] for t in range(texts)) for row in corpus.train_rows]
 
 
-def test_every_row_is_counted_once(tmp_path):
-    good = rows(40)
-    anchor, positive, negative = "the old cat reads", "a cat that reads", "the dog runs fast"
-    fates = [
-        ("", positive, negative),
-        (anchor, "  \t", negative),
-        (anchor, positive, "short"),
-        (f"  {good[3][0]}\a", *good[3][1:]),
-        (good[4][0], good[4][1], f"{good[4][2]} "),
-        (anchor, positive, "A text of the benchmark."),
-        ("a text of the benchmark!", positive, negative),
+def labelled(corpus: Corpus, places: Sequence[int]) -> list[Row]:
+    """The examples at these places with their labels."""
+    return [(corpus[2 * i], corpus[2 * i + 1], corpus.classes[corpus.labels[i]]) for i in places]
+
+
+def test_every_row_is_counted_once_and_keeps_its_label(tmp_path):
+    """Of equal rows the first stays."""
+    good = labelled_rows(30)
+    a, b = "the old cat reads here", "a cat that reads over there"
+    dropped = [
+        ("", b, "empty"),
+        (a, "  \t", None),
+        (a, "short", "short"),
+        (f"  {good[1][0]}\a", good[1][1], "again"),
+        (good[0][0], f"{good[0][1]} ", "again"),
+        (a, "A text of the benchmark.", "leaked"),
+        ("a text of the benchmark!", b, "leaked"),
     ]
-    file = put(tmp_path / "a.csv", [*good, *fates])
-    corpus = load(file, tmp_path, exclude=("A text of the benchmark.",))
+    made = [*good[:2], *dropped[:4], *good[2:9], *dropped[4:], *good[9:]]
+    file = put_labelled(tmp_path / "a.jsonl", made)
+    corpus = load_labelled(file, tmp_path, ("A text of the benchmark.",))
+    assert labelled(corpus, range(30)) == good
+    assert corpus.classes == sorted(NLI)
     assert corpus.counts == {
-        "read": 47,
+        "read": 37,
         "empty": 2,
         "too short": 1,
         "too long": 0,
@@ -65,10 +93,9 @@ def test_every_row_is_counted_once(tmp_path):
         "near duplicates": 0,
         "evaluation pairs": 2,
         "related to what is held out": 0,
-        "held out": 4,
-        "for training": 36,
+        "held out": 0,
+        "for training": 30,
     }
-    assert list(corpus) == [text for row in good for text in row]
 
 
 def held_pairs(corpus: Corpus) -> set[Row]:
@@ -192,6 +219,28 @@ def test_a_named_group_is_held_out_whole_and_validates_or_tests_whole(tmp_path):
     assert set(again.pairs.test_groups) == set(corpus.pairs.test_groups)
 
 
+@pytest.mark.parametrize("labels", [NLI, (0, 1, 2)])
+def test_only_positive_examples_are_held_out(tmp_path, labels):
+    made = labelled_rows(900, labels)
+    corpus = load_labelled(put_labelled(tmp_path / "a.jsonl", made), tmp_path, held_out=60)
+    positive = {(a, b) for a, b, label in made if label == labels[0]}
+    pairs = held_pairs(corpus)
+    assert len(pairs) == 60
+    assert pairs <= positive
+    trained = labelled(corpus, (corpus.train_rows // 2).tolist())
+    assert sorted(trained) == sorted(
+        (a, b, str(label)) for a, b, label in made if (a, b) not in pairs
+    )
+
+
+@pytest.mark.parametrize(("label", "shown"), [(None, "None"), (" ", "' '"), (0.5, "0.5")])
+def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
+    made = labelled_rows(5)
+    made[3] = (*made[3][:2], label)
+    with pytest.raises(UserError, match=rf'a\.jsonl:4: "label" is {shown}, expected a label'):
+        load_labelled(put_labelled(tmp_path / "a.jsonl", made), tmp_path)
+
+
 @pytest.fixture
 def config(toy_model, tmp_path) -> TrainConfig:
     """Ten updates on triples without noise or head."""
@@ -211,6 +260,14 @@ def config(toy_model, tmp_path) -> TrainConfig:
     )
 
 
+@pytest.fixture
+def of_labels(config, tmp_path) -> TrainConfig:
+    """Ten updates on labelled pairs without noise."""
+    file = put_labelled(tmp_path / "nli.jsonl", labelled_rows(240))
+    text = CorpusConfig(corpus=(file,), columns=PAIR, label_column="label", held_out=20)
+    return replace(config, text=text, objective=SBERTSoftmax())
+
+
 @pytest.mark.parametrize(
     ("columns", "objective", "message"),
     [
@@ -227,7 +284,38 @@ def test_columns_that_do_not_fit_the_plan_are_refused_first(
         train(replace(config, text=text, objective=objective))
 
 
-def first_loss(config: TrainConfig, batch: list[Row]) -> float:
+def test_labels_and_what_reads_them_come_together(of_labels, monkeypatch):
+    monkeypatch.setattr("isospace.training.prepare.load_encoder", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("isospace.training.prepare.load_data", lambda *_: pytest.fail("read"))
+    without = replace(of_labels.text, label_column=None)
+    pairs = {"objective": SimCSE(), "views": "pairs"}
+    for setting, message in (
+        ({"text": without}, "`label_column` is missing: sbert-softmax"),
+        (pairs, "`label_column` label: simcse .*sbert-softmax"),
+    ):
+        wrong = replace(of_labels, **setting)
+        with pytest.raises(UserError, match=message):
+            train(wrong)
+        with pytest.raises(UserError, match=message):
+            require_usable([wrong])
+
+
+def test_one_class_is_no_task(of_labels, tmp_path):
+    put_labelled(tmp_path / "nli.jsonl", labelled_rows(240, NLI[:1]))
+    (tmp_path / "config.json").touch()  # of a model that would not load
+    with pytest.raises(UserError, match=r"`label_column` label: .* entailment"):
+        train(replace(of_labels, model=str(tmp_path)))
+
+
+def first_step(config: TrainConfig, cache: Path) -> tuple[list[dict], Corpus, np.ndarray]:
+    """Train: the logged updates, and the rows of the corpus that the first one reads."""
+    run = train(config).run
+    corpus = load_corpus(config.text, cache)
+    order = np.random.default_rng([config.seed, 0]).permutation(corpus.train_rows)[:16]
+    return [line for line in run.metrics() if line["kind"] == "step"], corpus, order
+
+
+def triples_loss(config: TrainConfig, batch: list[Row]) -> float:
     """The formula of SimCSE's section 4, on what `embed` makes of each text."""
     encoder = load_encoder(config.model, device="cpu")
     vectors = [encoder.embed(column).astype(np.float64) for column in zip(*batch, strict=True)]
@@ -239,16 +327,37 @@ def first_loss(config: TrainConfig, batch: list[Row]) -> float:
 
 def test_the_loss_is_that_of_the_columns(config, tmp_path):
     columns = ("sent0", "hard_neg", "sent1")
-    text = replace(config.text, columns=columns)
-    settings = replace(config, text=text)
-    outcome = train(settings)
-    steps = [line for line in outcome.run.metrics() if line["kind"] == "step"]
+    config = replace(config, text=replace(config.text, columns=columns))
+    steps, corpus, order = first_step(config, tmp_path)
     assert len(steps) == 10
-
-    corpus = load_corpus(text, tmp_path)
-    order = np.random.default_rng([settings.seed, 0]).permutation(corpus.train_rows)[:16]
     batch = [tuple(corpus[int(row) + t] for t in range(3)) for row in order]
     assert set(batch) <= {(a, c, b) for a, b, c in rows(200)}
-    assert steps[0]["loss"] == pytest.approx(first_loss(settings, batch), rel=1e-4)
+    assert steps[0]["loss"] == pytest.approx(triples_loss(config, batch), rel=1e-4)
     swapped = [(a, c, b) for a, b, c in batch]
-    assert steps[0]["loss"] != pytest.approx(first_loss(settings, swapped), rel=1e-2)
+    assert steps[0]["loss"] != pytest.approx(triples_loss(config, swapped), rel=1e-2)
+
+
+def labels_loss(config: TrainConfig, batch: list[Row]) -> float:
+    """Of labels in sorted order, by what `embed` makes of each text and the head of the seed."""
+    encoder = load_encoder(config.model, device="cpu")
+    first, second, labels = zip(*batch, strict=True)
+    u, v = (encoder.embed(texts).astype(np.float64) for texts in (first, second))
+    head = config.objective.build_head(32, config.seed, 3).layer
+    features = np.concatenate([u, v, abs(u - v)], axis=1)
+    logits = features @ head.weight.detach().numpy().T + head.bias.detach().numpy()
+    own = logits[np.arange(len(batch)), [sorted(NLI).index(label) for label in labels]]
+    return float(np.mean(np.log(np.exp(logits).sum(axis=1)) - own))
+
+
+def test_a_run_sees_each_pair_with_its_label(of_labels, tmp_path):
+    steps, corpus, order = first_step(of_labels, tmp_path)
+    batch = labelled(corpus, (order // 2).tolist())
+    assert set(batch) <= set(labelled_rows(240))
+    assert steps[0]["loss"] == pytest.approx(labels_loss(of_labels, batch), rel=1e-4)
+    others = [(*one[:2], other[2]) for one, other in pairwise(batch)]
+    assert steps[0]["loss"] != pytest.approx(labels_loss(of_labels, others), rel=1e-3)
+    results = Run(of_labels.output).finished
+    assert results.base.pairs.queries == 20
+    assert "held-out pairs" in results.verdict.protocol
+    adapted = replace(results, model_step=results.training.steps)
+    assert "adapted with labels" in model_card(of_labels, adapted, "mean")
