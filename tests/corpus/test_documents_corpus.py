@@ -6,7 +6,6 @@ import json
 import random
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,14 +53,29 @@ def titled(n: int) -> list[dict[str, str]]:
     return [{**document(i), "title": names[i]} for i in range(n)]
 
 
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder for documents, with nothing in it."""
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
 def write(folder: Path, rows: list[dict[str, str]]) -> None:
     """Write a file of Markdown for each row."""
     for row in rows:
         (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
 
 
-def test_a_row_with_a_title_is_a_document_of_passages(tmp_path):
-    corpus = load(tmp_path, titled(60), held_out=20)
+def read(folder: Path, *files: Path, **options: object) -> Corpus:
+    """The corpus of a folder, or of some of its files, with the cache beside it."""
+    config = CorpusConfig(corpus=tuple(map(str, files or [folder])), **options)
+    return load_corpus(config, folder.parent / "cache")
+
+
+def test_rows_with_a_title_are_documents_and_held_out_whole(tmp_path):
+    rows = titled(60)
+    rows[7]["title"] = rows[8]["title"].upper()  # one title of two documents tells nothing
+    corpus = load(tmp_path, rows, held_out=20)
     related = corpus.related
     assert len(corpus.passages) == 180
     roles = np.bincount(related.structure.roles)
@@ -71,13 +85,6 @@ def test_a_row_with_a_title_is_a_document_of_passages(tmp_path):
         assert related.structure.roles[[title, passage]].tolist() == [Role.TITLE, Role.PASSAGE]
     first, rest = (corpus[line] for line in related.to_train("first-rest")[0])
     assert f"{first} {rest}" in {corpus[line] for line in corpus.train_rows}
-
-
-def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
-    rows = titled(60)
-    rows[7]["title"] = rows[8]["title"].upper()  # one title of two documents tells nothing
-    corpus = load(tmp_path, rows, held_out=20)
-    related = corpus.related
     held = {corpus[line].casefold() for line in np.flatnonzero(related.held)}
     for name in RELATIONS:
         for pair in related.to_train(name).tolist():
@@ -181,18 +188,14 @@ def test_the_test_relation_is_named_and_can_be_set(tmp_path):
         load(tmp_path, rows, held_out=400, test_relation="summary-next", near_duplicates=False)
 
 
-def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
-    (tmp_path / "in").mkdir()
-    write(tmp_path / "in", titled(60))
+def test_lines_beside_documents_do_not_keep_them_from_being_held_out(folder):
+    write(folder, titled(60))
     rng = random.Random(8)
-    (tmp_path / "in" / "lines.txt").write_text("\n".join(sentence(rng) for _ in range(200)))
-    config = CorpusConfig(corpus=(str(tmp_path / "in"),), passage_words=60)
-    corpus = load_corpus(config, tmp_path / "cache")
-    assert len(corpus.related.held_out("title-passage")) >= 9
-    folders = replace(config, group="folder")
+    (folder / "lines.txt").write_text("\n".join(sentence(rng) for _ in range(200)))
+    assert len(read(folder, passage_words=60).related.held_out("title-passage")) >= 9
     with pytest.raises(UserError, match=r"lines\.txt has no columns.*with `layout` paragraphs"):
-        load_corpus(folders, tmp_path / "cache")
-    assert load_corpus(replace(folders, layout="paragraphs"), tmp_path / "cache").related
+        read(folder, group="folder")
+    assert read(folder, group="folder", layout="paragraphs").related
 
 
 @pytest.mark.parametrize(
@@ -207,56 +210,48 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
     ],
 )
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(
-    tmp_path, caplog, name, content, message
+    folder, caplog, name, content, message
 ):
-    folder = tmp_path / "in"
-    folder.mkdir()
     write(folder, titled(3))
     (folder / "a.jsonl").write_text('{"text": "A row of another file."}\n')
     if content is None:  # as Emacs locks a file
         (folder / name).symlink_to("nobody@nowhere.1:2")
     else:
         (folder / name).write_bytes(content)
-    config = CorpusConfig(corpus=(str(folder),))
-    corpus = load_corpus(config, tmp_path / "cache")
+    corpus = read(folder)
     assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
     assert re.search(rf"not read: \S+{name}:? ?{message}", caplog.text)
     assert "A row of another file." in list(corpus)
     if message[0].isdigit():  # a file of rows that the user named must be readable
-        named = tuple(map(str, folder.iterdir()))
         with pytest.raises(UserError, match=rf"{name}:{message}"):
-            load_corpus(replace(config, corpus=named), tmp_path / "cache")
+            read(folder, *folder.iterdir())
 
 
 @pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
-def test_man_pages_are_read_once_mandoc_is_installed(tmp_path, monkeypatch):
-    folder = tmp_path / "in"
-    folder.mkdir()
+def test_man_pages_are_read_once_mandoc_is_installed(folder, monkeypatch):
     (folder / "a.md").write_text("The cat sits by the old river and waits for the boat.\n")
     (folder / "sail.1").write_text(".TH SAIL 1\n.SH DESCRIPTION\nThe boat sails to the north.\n")
-    config = CorpusConfig(corpus=(str(folder),))
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
-        assert load_corpus(config, tmp_path / "cache").counts["unreadable files"] == 1
-    assert "The boat sails to the north." in list(load_corpus(config, tmp_path / "cache"))
+        assert read(folder).counts["unreadable files"] == 1
+    assert "The boat sails to the north." in list(read(folder))
 
 
-def test_a_row_that_is_wrong_further_down_stops_the_reading(tmp_path):
-    (tmp_path / "b.csv").write_text("id,text\n1,The first row.\n2,one, and more\n")
+def test_a_row_that_is_wrong_further_down_stops_the_reading(folder):
+    (folder / "b.csv").write_text("id,text\n1,The first row.\n2,one, and more\n")
     with pytest.raises(UserError, match=r"b\.csv:3: 3 fields"):
-        load_corpus(CorpusConfig(corpus=(str(tmp_path),)), tmp_path / "cache")
+        read(folder)
 
 
 @pytest.mark.parametrize("marks", sources._OUTPUTS, ids=min)
-def test_what_isospace_wrote_into_the_folder_is_no_part_of_the_corpus(tmp_path, caplog, marks):
+def test_what_isospace_wrote_into_the_folder_is_no_part_of_the_corpus(folder, caplog, marks):
     """A second run in a folder of text read the report of the first, held-out sentences and all."""
-    output = tmp_path / "in" / "runs" / "first"
+    output = folder / "runs" / "first"
     output.mkdir(parents=True)
-    write(tmp_path / "in", titled(3))
+    write(folder, titled(3))
     for name in (*marks, "report.html"):
         (output / name).write_text("<p>Sentences of the report, which are no text.</p>")
-    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "in"),)), tmp_path / "cache")
-    assert corpus.counts["documents"] == 3
+    assert read(folder).counts["documents"] == 3
     assert f"not read: {output}" in caplog.text
 
 
@@ -272,18 +267,15 @@ def test_of_one_book_parts_are_held_out(tmp_path):
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_first_sentences_that_nearly_repeat_each_other_are_known_as_such(tmp_path, near):
+def test_first_sentences_that_nearly_repeat_each_other_are_known_as_such(folder, near):
     """Boilerplate that names its package: the passages differ, and so both are trained on."""
     draw = random.Random(3)
     begin = "This is one of the packages that hold what the others need to run at all, and it is of"
-    folder = tmp_path / "docs"
-    folder.mkdir()
     for number in range(30):
         rest = " ".join(draw.choices(NOUNS + VERBS, k=60))
         first = f"{begin} {NOUNS[number % 15]}." if number % 2 else f"{rest[::-1]}."
         (folder / f"{number}.md").write_text(f"# {number} {rest[:30]}\n\n{first} {rest}.\n")
-    config = CorpusConfig(corpus=(str(folder),), held_out=0, near_duplicates=near)
-    corpus = load_corpus(config, tmp_path)
+    corpus = read(folder, held_out=0, near_duplicates=near)
     lines = np.flatnonzero(corpus.related.structure.roles == Role.FIRST).tolist()
     known = [corpus.same[line] for line in lines if corpus[line].startswith(begin)]
     others = [corpus.same[line] for line in lines if not corpus[line].startswith(begin)]
@@ -292,7 +284,7 @@ def test_first_sentences_that_nearly_repeat_each_other_are_known_as_such(tmp_pat
     assert len(set(others)) == len(others) == 15
 
 
-def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
+def test_rows_that_follow_each_other_with_one_id_are_one_document(folder):
     """As an export of passages has them: each row repeats the title of its document."""
     rows = []
     for number in range(40):
@@ -300,12 +292,10 @@ def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
             text = f"{NOUNS[number % 15]} {number} {VERBS[part]} {NOUNS[part]} {number + part}."
             title = f"The {NOUNS[number % 15]} that {VERBS[number // 15]}"
             rows.append({"doc": number, "title": title, "text": f"{text} It ends."})
-    file = tmp_path / "passages.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
-    settings = {"corpus": (str(file),), "title_column": "title", "passage_words": None}
+    (folder / "passages.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    settings = {"title_column": "title", "passage_words": None}
     settings |= {"near_duplicates": False, "held_out": 0}
-    apart = load_corpus(CorpusConfig(**settings), tmp_path)
-    joined = load_corpus(CorpusConfig(document_column="doc", **settings), tmp_path)
+    apart, joined = read(folder, **settings), read(folder, document_column="doc", **settings)
     assert (apart.counts["documents"], joined.counts["documents"]) == (120, 40)
     # A title that several documents have names none of them.
     assert len(apart.related.to_train("title-passage")) == 0

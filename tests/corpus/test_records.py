@@ -54,9 +54,26 @@ def test_compressed_files_in_several_parts(tmp_path):
         assert load(put(tmp_path, f"A.TXT.{name.upper()}", packed)) == TEXTS
 
 
-def test_lines_end_where_files_of_any_system_end_them(tmp_path):
-    content = b"\xef\xbb\xbfone\r\n\ntwo\rthree\x0bfour\xe2\x80\xa8five"
-    assert load(put(tmp_path, "a.txt", content)) == ["one", "", "two", "three\x0bfour\u2028five"]
+HUGE = "x" * 300_000
+FILES = {
+    "a.txt": (
+        b"\xef\xbb\xbfone\r\n\ntwo\rthree\x0bfour\xe2\x80\xa8five",
+        ["one", "", "two", "three\x0bfour\u2028five"],
+    ),
+    "a.csv": (
+        f'\ufefftext,id\r\n"two\r\nlines",1\r\n\r\n"{HUGE}",2\r\nlast,3',
+        ["two\r\nlines", "", HUGE, "last"],
+    ),
+    "semicolons.csv": ("id;text\n1;one, two\n", ["one, two"]),
+    "a.tsv": ('text\n"Open quote\nAnother "one"\n', ['"Open quote', 'Another "one"']),
+    "a.jsonl": ('{"text": null}\n\n{"text": "b"}', [None, "", "b"]),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_ends_of_lines_quotes_delimiters_and_missing_values(tmp_path, name):
+    content, texts = FILES[name]
+    assert load(put(tmp_path, name, content)) == texts
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
@@ -65,24 +82,9 @@ def test_other_encodings(tmp_path, encoding):
     assert load(path, encoding=encoding) == ["déjà vu", "ça va"]
 
 
-def test_csv_with_mark_quoted_newlines_and_a_huge_field(tmp_path):
-    huge = "x" * 300_000
-    content = f'\ufefftext,id\r\n"two\r\nlines",1\r\n\r\n"{huge}",2\r\nlast,3'
-    assert load(put(tmp_path, "a.csv", content)) == ["two\r\nlines", "", huge, "last"]
-
-
-def test_tsv_quotes_are_text(tmp_path):
-    assert load(put(tmp_path, "a.tsv", 'text\n"Open quote\nAnother "one"\n')) == [
-        '"Open quote',
-        'Another "one"',
-    ]
-
-
-def test_missing_values_are_told_from_empty_texts(tmp_path):
-    jsonl = put(tmp_path, "a.jsonl", '{"text": null}\n\n{"text": "b"}')
+def test_a_column_of_a_dictionary_is_read(tmp_path):
     table = pa.table({"text": pa.array([None, "b"]).dictionary_encode()})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert load(jsonl) == [None, "", "b"]
     assert load(tmp_path / "a.parquet") == [None, "b"]
 
 
@@ -182,10 +184,6 @@ def test_documents_of_a_folder(tmp_path):
     found = [(each.path.name, each.format) for each in sources]
     assert found == [("a.md", "markdown"), ("b.txt", "txt"), ("ls.1.gz", "man")]
     assert read_bytes(sources[2]) == b".TH LS 1\n"
-
-
-def test_a_header_without_commas_says_what_parts_the_fields(tmp_path):
-    assert load(put(tmp_path, "a.csv", "id;text\n1;one, two\n")) == ["one, two"]
 
 
 @pytest.fixture
