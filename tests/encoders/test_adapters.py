@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from toy import sentences, write_toy_t5
-from transformers import AlbertConfig, AlbertModel, AutoTokenizer, GPT2Config, GPT2Model
+from toy import sentences, tiny_tokenizer, write_toy_t5
+from toy_decoder import write_toy_decoder
+from transformers import AlbertConfig, AlbertModel
 
 from isospace.encoders import adapters
 from isospace.encoders.encoder import Encoder
@@ -22,23 +23,18 @@ TEXTS = sentences(6)
 @pytest.fixture(params=["bert", "albert", "t5", "gpt2"])
 def model(request, toy_model, tmp_path):
     """The folder of a model: of layers of their own, shared ones, without bias, transposed ones."""
+    folder = tmp_path / request.param
     if request.param == "bert":
         return toy_model
-    folder = tmp_path / request.param
     if request.param == "t5":
         return write_toy_t5(toy_model, folder)
-    tokenizer = AutoTokenizer.from_pretrained(toy_model)
-    ids = {f"{name}_token_id": 0 for name in ("pad", "bos", "eos")}
-    size = {"vocab_size": len(tokenizer), **ids}
+    if request.param == "gpt2":
+        return write_toy_decoder(folder, "gpt2")
+    tokenizer = tiny_tokenizer()
+    sizes = {"vocab_size": len(tokenizer), "hidden_size": 32, "embedding_size": 16}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40}
     torch.manual_seed(0)
-    made = {
-        "albert": lambda: AlbertModel(
-            AlbertConfig(hidden_size=32, embedding_size=16, num_hidden_layers=2,
-                         num_attention_heads=4, intermediate_size=40, **size)
-        ),
-        "gpt2": lambda: GPT2Model(GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **size)),
-    }  # fmt: skip
-    made[request.param]().save_pretrained(folder)
+    AlbertModel(AlbertConfig(**sizes, pad_token_id=0)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -159,14 +159,6 @@ def test_poolings_by_hand():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("pooling", [None, *POOLINGS])
-def test_embed_equals_sentence_transformers(toy_model, pooling):
-    encoder = load_encoder(str(toy_model), pooling, device="cpu")
-    texts = [*sentences(50), "", "ünïcödé 😀 大きさ", "the " * 200]
-    theirs = encoder.model.encode(texts, show_progress_bar=False)
-    assert np.allclose(encoder.embed(texts), theirs, atol=1e-6)
-
-
 def test_an_embedding_depends_on_its_sentence_only(encoder):
     texts = sentences(40)
     alone = np.concatenate([encoder.embed([text]) for text in texts])

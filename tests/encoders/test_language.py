@@ -1,13 +1,15 @@
-"""Masked-language models of an encoder's vocabulary; states with something put in between."""
+"""Masked-language models of an encoder's vocabulary; states with something changed on the way."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from model_families import make
 from toy import sentences, write_toy_model
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.tokenisation import EmbeddingChanges, changed_embeddings, embedding_refusal
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,30 @@ def test_a_mask_of_pairs_says_what_each_token_sees(encoder):
     for length in range(1, ids.shape[1] + 1):
         beginning = encoder.token_states(ids[:, :length], causal[:, :length, :length], 0.0)
         torch.testing.assert_close(states[:, :length], beginning, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["roberta", "mpnet", "distilbert"])
+def test_unchanged_positions_are_the_models_own(family):
+    """Two of the families begin to count behind the padding."""
+    model = make(family)
+    assert embedding_refusal(model) is None
+    ids = torch.tensor([[4, 9, 8, 7, 5], [4, 8, 5, 1, 1]])
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    kept = torch.ones(2, 5, 24, dtype=torch.bool)
+    places = torch.arange(5).repeat(2, 1)
+    with torch.no_grad():
+        expected = model(ids, attention_mask=mask).last_hidden_state
+        with changed_embeddings(model, EmbeddingChanges(places, kept)):
+            found = model(ids, attention_mask=mask).last_hidden_state
+        moved = places.flip(1)
+        with changed_embeddings(model, EmbeddingChanges(moved, kept)):
+            other = model(ids, attention_mask=mask).last_hidden_state
+        after = model(ids, attention_mask=mask).last_hidden_state
+    real = mask.bool()
+    assert torch.allclose(found[real], expected[real], atol=1e-6)
+    assert not torch.allclose(other[real], expected[real], atol=1e-3)
+    assert torch.equal(after, expected)
+
+
+def test_rotary_positions_are_refused():
+    assert "ModernBertModel" in embedding_refusal(make("modernbert"))

@@ -56,18 +56,15 @@ def test_what_is_no_sum_of_a_file_of_the_folder_is_refused(tmp_path, line):
     assert damage(tmp_path).endswith("line 1: not a SHA-256 and a file of the folder")
 
 
-def test_vectors_of_another_width_are_no_parity():
-    with pytest.raises(UserError, match="1 - cosine"):
-        require_parity(np.ones((2, 3)), np.ones((2, 4)), "x", 1e-5)
-    with pytest.raises(UserError, match="1 - cosine"):
-        require_parity(np.ones((2, 3)), np.full((2, 3), np.nan), "x", 1e-5)
+def test_vectors_of_another_direction_or_width_are_no_parity():
+    zero, one = np.zeros((1, 3)), np.ones((1, 3))
+    for other in (np.ones((1, 4)), np.full((1, 3), np.nan)):
+        with pytest.raises(UserError, match="1 - cosine"):
+            require_parity(one, other, "x", 1e-5)
+    with pytest.raises(UserError, match="1 - cosine 1,"):
+        require_parity(zero, one, "x", 1e-5)
+    both = np.concatenate([zero, one])
+    assert require_parity(both, both, "x", 0.0) <= 0
     assert require_parity(np.ones((1, 2)), np.array([[1.0, 1.002]]), "x", 1e-5) == pytest.approx(
         1 - 2.002 / np.sqrt(2 * (1 + 1.002**2)), rel=1e-6
     )
-
-
-def test_two_vectors_of_length_0_are_the_same_and_one_is_not():
-    zero, one = np.zeros((1, 3)), np.ones((1, 3))
-    assert require_parity(np.concatenate([zero, one]), np.concatenate([zero, one]), "x", 0.0) <= 0
-    with pytest.raises(UserError, match="1 - cosine 1,"):
-        require_parity(zero, one, "x", 1e-5)

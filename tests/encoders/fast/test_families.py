@@ -2,24 +2,8 @@
 
 import pytest
 import torch
-from transformers import (
-    BertConfig,
-    BertModel,
-    CamembertConfig,
-    CamembertModel,
-    DistilBertConfig,
-    DistilBertModel,
-    ElectraConfig,
-    ElectraModel,
-    ModernBertConfig,
-    ModernBertModel,
-    MPNetConfig,
-    MPNetModel,
-    RobertaConfig,
-    RobertaModel,
-    XLMRobertaConfig,
-    XLMRobertaModel,
-)
+from model_families import MODELS, SIZES, make, remade
+from transformers import ElectraConfig, ElectraModel
 from transformers.models.modernbert import modeling_modernbert
 
 from isospace.encoders import fast
@@ -27,61 +11,8 @@ from isospace.encoders.fast import packed
 from isospace.encoders.loading import load_encoder
 from isospace.views import View
 
-SIZES = {
-    "vocab_size": 50,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 40,
-    "max_position_embeddings": 40,
-}
-ROTARY = {
-    **SIZES,
-    **{f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")},
-    "embedding_dropout": 0.1,
-    "attention_dropout": 0.1,
-    "mlp_dropout": 0.1,
-}
-MODELS = {
-    "bert": (BertModel, BertConfig(**SIZES)),
-    "roberta": (RobertaModel, RobertaConfig(**SIZES, type_vocab_size=1)),
-    "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig(**SIZES, type_vocab_size=1)),
-    "camembert": (CamembertModel, CamembertConfig(**SIZES, type_vocab_size=1)),
-    "roberta with other padding": (
-        RobertaModel,
-        RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=2),
-    ),
-    "mpnet": (MPNetModel, MPNetConfig(**SIZES)),
-    "mpnet with other padding": (MPNetModel, MPNetConfig(**SIZES, pad_token_id=2)),
-    "distilbert": (
-        DistilBertModel,
-        DistilBertConfig(
-            vocab_size=50, dim=24, n_layers=3, n_heads=4, hidden_dim=40, max_position_embeddings=40
-        ),
-    ),
-    "modernbert": (ModernBertModel, ModernBertConfig(**ROTARY, local_attention=8)),
-    "modernbert, window of all, last layer global, biases, no dropout in attention": (
-        ModernBertModel,
-        ModernBertConfig(
-            **{**ROTARY, "attention_dropout": 0.0},
-            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
-            norm_bias=True,
-            attention_bias=True,
-            mlp_bias=True,
-        ),
-    ),
-}
 KINDS = ("bert", "mpnet", "distilbert", "modernbert")
 """One of each file of its own."""
-
-
-def _make(name, seed=0):
-    kind, config = MODELS[name]
-    torch.manual_seed(seed)
-    model = kind(config).eval()
-    for parameter in model.parameters():  # not the initial zeros and ones
-        parameter.data += 0.1 * torch.randn_like(parameter)
-    return model
 
 
 def _batch(lengths=(5, 30, 1, 17), padding=0):
@@ -126,21 +57,21 @@ def exact_rotation(monkeypatch):
 @pytest.mark.parametrize("first_only", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_values_and_gradients_are_the_models_own(name, first_only):
-    model = _make(name).double()
+    model = make(name).double()
     assert fast.fits(model)
     _check_equal(model, *_batch(padding=model.config.pad_token_id), 1e-10, first_only)
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "distilbert"])
 def test_a_text_may_hold_the_paddings_own_token(name):
-    model, (ids, mask) = _make(name).double(), _batch(padding=1)
+    model, (ids, mask) = make(name).double(), _batch(padding=1)
     ids[1, 7] = 1
     _check_equal(model, ids, mask, 1e-10)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_bf16_autocast_is_as_near_as_the_models_own(name):
-    model, (ids, mask) = _make(name), _batch()
+    model, (ids, mask) = make(name), _batch()
     with torch.inference_mode():
         exact = fast.forward(model, ids, mask, False)
         with torch.autocast("cpu", torch.bfloat16):
@@ -166,7 +97,7 @@ RATES = {
 @pytest.mark.parametrize("name", KINDS)
 def test_dropout_is_where_the_model_has_it_and_follows_its_flags(name, monkeypatch):
     rates, of_layer = RATES[name]
-    model, (ids, mask) = changed(name, **rates).train(), _batch()
+    model, (ids, mask) = remade(name, **rates).train(), _batch()
     drawn, own = [], packed.keep_mask
     monkeypatch.setattr(packed, "keep_mask", lambda x, rate: drawn.append(rate) or own(x, rate))
     fast.forward(model, ids, mask, False)
@@ -191,7 +122,7 @@ def test_dropout_is_where_the_model_has_it_and_follows_its_flags(name, monkeypat
     ],
 )
 def test_gradients_under_dropout_are_those_of_the_drawn_masks(family, name):
-    model, (ids, mask) = _make(family).double().train(), _batch(lengths=(3, 7))
+    model, (ids, mask) = make(family).double().train(), _batch(lengths=(3, 7))
 
     def loss():
         torch.manual_seed(3)  # the same masks at every call
@@ -208,11 +139,6 @@ def test_gradients_under_dropout_are_those_of_the_drawn_masks(family, name):
             values.append(loss().item())
         parameter[index] = before
     assert gradient[index].item() == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4)
-
-
-def changed(name, **settings):
-    kind, config = MODELS[name]
-    return kind(type(config)(**{**config.to_dict(), **settings}))
 
 
 def with_a_part(model, part, of, name):
@@ -234,14 +160,14 @@ STRETCHED = {
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: changed("bert", is_decoder=True),
-        lambda: changed("bert", hidden_act="relu"),
-        lambda: with_a_part(_make("bert"), adapter(), "encoder.layer.0.attention.self", "query"),
+        lambda: remade("bert", is_decoder=True),
+        lambda: remade("bert", hidden_act="relu"),
+        lambda: with_a_part(make("bert"), adapter(), "encoder.layer.0.attention.self", "query"),
         lambda: with_a_part(
-            _make("bert"), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"
+            make("bert"), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"
         ),
-        lambda: changed("modernbert", rope_parameters=STRETCHED),
-        lambda: with_a_part(_make("modernbert"), adapter(), "layers.2", "mlp_norm"),
+        lambda: remade("modernbert", rope_parameters=STRETCHED),
+        lambda: with_a_part(make("modernbert"), adapter(), "layers.2", "mlp_norm"),
         lambda: ElectraModel(ElectraConfig(**SIZES)),
         lambda: torch.nn.Linear(2, 2),
     ],

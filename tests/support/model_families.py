@@ -1,0 +1,81 @@
+"""Tiny models of each family with layers like BERT's, with random weights."""
+
+from __future__ import annotations
+
+import torch
+from transformers import (
+    BertConfig,
+    BertModel,
+    CamembertConfig,
+    CamembertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ModernBertConfig,
+    ModernBertModel,
+    MPNetConfig,
+    MPNetModel,
+    RobertaConfig,
+    RobertaModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 40,
+}
+ROTARY = {
+    **SIZES,
+    **{f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")},
+    "embedding_dropout": 0.1,
+    "attention_dropout": 0.1,
+    "mlp_dropout": 0.1,
+}
+MODELS = {
+    "bert": (BertModel, BertConfig(**SIZES)),
+    "roberta": (RobertaModel, RobertaConfig(**SIZES, type_vocab_size=1)),
+    "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig(**SIZES, type_vocab_size=1)),
+    "camembert": (CamembertModel, CamembertConfig(**SIZES, type_vocab_size=1)),
+    "roberta with other padding": (
+        RobertaModel,
+        RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=2),
+    ),
+    "mpnet": (MPNetModel, MPNetConfig(**SIZES)),
+    "mpnet with other padding": (MPNetModel, MPNetConfig(**SIZES, pad_token_id=2)),
+    "distilbert": (
+        DistilBertModel,
+        DistilBertConfig(
+            vocab_size=50, dim=24, n_layers=3, n_heads=4, hidden_dim=40, max_position_embeddings=40
+        ),
+    ),
+    "modernbert": (ModernBertModel, ModernBertConfig(**ROTARY, local_attention=8)),
+    "modernbert, window of all, last layer global, biases, no dropout in attention": (
+        ModernBertModel,
+        ModernBertConfig(
+            **{**ROTARY, "attention_dropout": 0.0},
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            norm_bias=True,
+            attention_bias=True,
+            mlp_bias=True,
+        ),
+    ),
+}
+
+
+def make(name, seed=0):
+    kind, config = MODELS[name]
+    torch.manual_seed(seed)
+    model = kind(config).eval()
+    for parameter in model.parameters():  # not the initial zeros and ones
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def remade(name, **settings):
+    """A new model with other settings."""
+    kind, config = MODELS[name]
+    return kind(type(config)(**{**config.to_dict(), **settings}))
