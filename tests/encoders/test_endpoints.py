@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedding_server import refusal, served
 from search_index import run
 from searches import write_centred, write_pairs
+from serving import refusal, served
 from starlette.responses import Response
 from toy import run_card, sentences
 

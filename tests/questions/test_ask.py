@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chat_server import chatting, said
+from serving import chatting, said
 from warm import isospace
 
 from isospace.cli import main
@@ -81,12 +81,7 @@ def rows(config):
 def test_queries_feed_adapt(config, folder):
     with chatting(good) as server:
         results = ask(replace(config, llm=server.address), Silent())
-    assert results.requests == {
-        "answered": 10,
-        "refused": 0,
-        "broken": 0,
-        "empty": 0,
-    }
+    assert results.requests == {"answered": 10, "refused": 0, "broken": 0, "empty": 0}
     assert results.written == 30 == sum((*results.kept.values(), *results.dropped.values()))
     assert len(results.kept) == 6
     assert min(results.kept.values()) > 0
