@@ -1,3 +1,5 @@
+"""Copies of a model: for sentence-transformers, Hugging Face and ONNX, with their cards."""
+
 from __future__ import annotations
 
 import json
@@ -7,14 +9,45 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import sentences
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Dropout,
+    LayerNorm,
+    Normalize,
+    Pooling,
+)
+from torch import nn
+from toy import run_card, sentences, write_toy_model
 
 from isospace.commands.export import Export
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import PROBES
+from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.export import ship as shipping
-from isospace.export.ship import export
+from isospace.export.ship import encode_with_graph, export, save_onnx
 from isospace.operators.nearest import unit_rows
+from isospace.training.card import Usage
+
+TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
+
+
+@pytest.fixture
+def encoder(toy_model):
+    return load_encoder(str(toy_model), device="cpu")
+
+
+def card(usage: Usage) -> str:
+    return usage.text
+
+
+def chain(encoder, *parts):
+    """The encoder with other modules behind its transformer."""
+    encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
+    return encoder
 
 
 @pytest.mark.parametrize("part", ["", "model"])
@@ -88,3 +121,90 @@ def test_the_command_prints_what_was_found(finished_copy, capsys, monkeypatch):
     Export(folder, "onnx", json=True).run()
     made = json.loads(capsys.readouterr().out)
     assert made == {"folder": f"{folder}/onnx", "gap": 1e-9, "limit": 1e-5}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A model of one layer with all module types, its folder, and what `save_onnx` said."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    model = write_toy_model(tmp_path_factory.mktemp("one") / "bert", num_hidden_layers=1)
+    torch.manual_seed(0)
+    encoder = chain(
+        load_encoder(str(model), device="cpu"),
+        Pooling(32, ("mean", "cls")),
+        LayerNorm(64),
+        Dropout(0.1),
+        Dense(64, 8, activation_function=nn.Identity()),
+        Normalize(),
+    )
+    folder = tmp_path_factory.mktemp("onnx") / "model"
+    return encoder, folder, save_onnx(encoder, folder, card)
+
+
+def test_the_graph_gives_the_encoders_vectors(exported):
+    encoder, folder, gap = exported
+    assert gap <= 1e-9
+    assert np.allclose(encode_with_graph(folder, TEXTS), encoder.embed(TEXTS), atol=1e-6)
+
+
+def test_the_cards_code_runs_as_it_stands(exported):
+    encoder, folder, _ = exported
+    expected = encoder.embed(["one sentence", "another sentence"])
+    assert np.allclose(run_card(folder)["vectors"], expected, atol=1e-6)
+
+
+LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("pooling", [LAST_LAYER, *(p for p in POOLINGS if p not in LAST_LAYER)])
+def test_every_pooling(encoder, tmp_path, pooling):
+    """Those of the last layer in one graph, which gives their vectors one after the other."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    if pooling is LAST_LAYER:
+        chain(encoder, Pooling(32, pooling))
+    else:
+        encoder.set_pooling(pooling)
+    save_onnx(encoder, tmp_path / "model", card)
+    vectors = encode_with_graph(tmp_path / "model", TEXTS)
+    assert vectors.shape[1] == (32 * len(LAST_LAYER) if pooling is LAST_LAYER else 32)
+    assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
+
+
+def test_the_prompt_of_each_side_is_part_of_the_text(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
+    monkeypatch.setattr("isospace.export.ship._write_graph", lambda encoder, path: None)
+    asked: list[str] = []
+
+    def record(folder, texts):
+        asked.append(texts[0].removesuffix(PROBES[0]))
+        side = {"query: ": "query", "text: ": "document"}.get(asked[-1])
+        return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)
+
+    monkeypatch.setattr("isospace.export.ship.encode_with_graph", record)
+    encoder.prompts = Prompts("", "query: ", "text: ")
+    save_onnx(encoder, tmp_path / "model", card)
+    assert sorted(asked) == ["", "query: ", "text: "]
+    card_text = (tmp_path / "model" / "README.md").read_text()
+    assert "['text: ' + text" in card_text
+    assert "queries 'query: ', documents 'text: '. The graph has none" in card_text
+
+
+def test_missing_packages_are_named_with_their_extra(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.system.imports.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"isospace\[onnx\]"):
+        save_onnx(encoder, tmp_path / "model", card)
+
+
+def test_a_model_that_is_no_graph_is_refused(encoder, tmp_path, monkeypatch):
+    def fail(encoder, path):
+        raise torch.onnx.OnnxExporterError("\x1b[96mThis is step 2/3\x1b[0m\nand a long report")
+
+    monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
+    monkeypatch.setattr("isospace.export.ship._write_graph", fail)
+    with pytest.raises(UserError, match=r"\(BertModel\) as a graph.*`to` st") as caught:
+        save_onnx(encoder, tmp_path / "model", card)
+    assert str(caught.value).isprintable()
+    assert list(tmp_path.iterdir()) == []
