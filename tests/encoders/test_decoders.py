@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from toy import sentences
@@ -25,20 +24,12 @@ def model(request, tmp_path_factory):
     return write_toy_decoder(folder, family, "left" if left else "right")
 
 
-def test_a_folder_without_a_pooling_is_read_at_the_last_token(model):
+def test_a_folder_is_read_at_the_last_token_as_sentence_transformers_reads_it(model, tmp_path):
+    """Of the same folder, and of the one that is written; the empty text too."""
     encoder = load_encoder(str(model), device="cpu")
     assert encoder.pooling == "lasttoken"
     assert is_causal(encoder)
     assert encoder.tokenizer.pad_token == END
-    ids = encoder.tokens.ids(TEXTS[:1])
-    with torch.no_grad():
-        states = encoder.model[0].model(input_ids=torch.tensor(ids)).last_hidden_state
-    np.testing.assert_allclose(encoder.embed(TEXTS[:1])[0], states[0, -1].numpy(), atol=1e-6)
-
-
-def test_vectors_are_those_of_sentence_transformers(model, tmp_path):
-    """Made by itself of the same folder, and of the one that is written, the empty text too."""
-    encoder = load_encoder(str(model), device="cpu")
     transformer = Transformer(str(model))
     transformer.tokenizer.pad_token = transformer.tokenizer.eos_token
     theirs = SentenceTransformer(modules=[transformer, Pooling(32, "lasttoken")], device="cpu")

@@ -57,16 +57,12 @@ def exact_rotation(monkeypatch):
 @pytest.mark.parametrize("first_only", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_values_and_gradients_are_the_models_own(name, first_only):
+    """A text may hold the padding's own token."""
     model = make(name).double()
     assert fast.fits(model)
-    _check_equal(model, *_batch(padding=model.config.pad_token_id), 1e-10, first_only)
-
-
-@pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "distilbert"])
-def test_a_text_may_hold_the_paddings_own_token(name):
-    model, (ids, mask) = make(name).double(), _batch(padding=1)
-    ids[1, 7] = 1
-    _check_equal(model, ids, mask, 1e-10)
+    ids, mask = _batch(padding=model.config.pad_token_id)
+    ids[1, 7] = model.config.pad_token_id
+    _check_equal(model, ids, mask, 1e-10, first_only)
 
 
 @pytest.mark.parametrize("name", KINDS)
