@@ -15,12 +15,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus import sources
 from isospace.corpus.build import cut_long
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.relations import (
-    RELATIONS,
-    Role,
-    Structure,
-    neighbours,
-)
+from isospace.corpus.relations import RELATIONS, Role, Structure, neighbours
 from isospace.errors import UserError
 
 NOUNS = "cat dog horse tree stone river house road song book lamp ship wall fire leaf".split()

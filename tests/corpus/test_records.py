@@ -200,14 +200,10 @@ def read_urls(*names, spool):
     return [(s.name, row[0]) for s in sources for _, row in records.read_records(s, [TEXT])]
 
 
-def test_a_url_is_read_as_the_file_that_it_names(store, tmp_path):
-    store.pipe({"/a/texts.jsonl.xz": lzma.compress(b'{"text": "one"}\n'), "/b/texts.txt": b"two\n"})
-    urls = ["memory://a/texts.jsonl.xz", "memory://b/texts.txt"]
-    found = read_urls(*urls, spool=tmp_path)
-    assert found == [(urls[0], "one"), (urls[1], "two")]
-
-
-def test_a_url_of_a_folder_gives_the_files_in_it(store, tmp_path):
+def test_a_url_is_read_as_the_file_or_the_folder_that_it_names(store, tmp_path):
+    store.pipe({"/b/texts.jsonl.xz": lzma.compress(b'{"text": "one"}\n')})
+    url = "memory://b/texts.jsonl.xz"
+    assert read_urls(url, spool=tmp_path) == [(url, "one")]
     store.pipe({"/a/sub/c.txt": b"three\n", "/a/b.txt": b"two\n", "/a/d.png": b"\x89PNG"})
     found = read_urls("memory://a/", spool=tmp_path)
     assert found == [("memory://a/b.txt", "two"), ("memory://a/sub/c.txt", "three")]

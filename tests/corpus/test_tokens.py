@@ -1,3 +1,5 @@
+"""Token ids of a corpus, and what a tokenizer makes of its language."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,6 +8,8 @@ import numpy as np
 import pytest
 
 from isospace.corpus.lines import Tokens, tokenise
+from isospace.corpus.overview import coverage
+from isospace.encoders.loading import load_encoder
 
 
 def encode(texts: list[str]) -> list[list[int]]:
@@ -51,3 +55,29 @@ def test_an_encoder_that_loses_a_sentence_is_an_error_and_leaves_nothing(tmp_pat
         make(tmp_path, ["a", "b"], encode=lambda texts: encode(texts[1:]))
     assert list((tmp_path / "tokens").iterdir()) == []
     assert len(make(tmp_path, ["a", "b"])) == 2
+
+
+def test_a_text_in_the_tokenizers_language_is_no_warning():
+    found = coverage(load_encoder("minilm"), ["The cat sat on the mat and slept there all day."])
+    assert found.unknown == 0
+    assert found.per_word < 1.5
+    assert found.warning is None
+    assert found.lengths[1.0] == 14
+
+
+def test_japanese_and_russian_are_warned_of():
+    encoder = load_encoder("minilm")
+    russian = coverage(encoder, ["Маленькая кошка спала на тёплой крыше старого деревянного дома."])
+    assert russian.per_word > 3
+    assert "tokens a word" in (russian.warning or "")
+    japanese = coverage(encoder, ["猫は暖かい屋根の上で一日中眠っていた。誰も起こさなかった。"])
+    assert japanese.unknown > 0.03
+    assert "unknown" in (japanese.warning or "")
+
+
+def test_word_vectors_have_no_unknown_token(tmp_path):
+    (tmp_path / "glove.txt").write_text("cat 0.1 0.2\nmat 0.2 0.1\n")
+    found = coverage(load_encoder(f"glove:{tmp_path / 'glove.txt'}"), ["cat mat dog", "mat"])
+    assert found.unknown == 0
+    assert found.lengths[1.0] == 2
+    assert found.warning is None

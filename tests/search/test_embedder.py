@@ -38,29 +38,19 @@ def test_encode_gives_the_models_own_vectors(model, toy_model):
     assert np.allclose(model.encode(TEXTS, batch_size=3), ours, atol=1e-6)
 
 
-@pytest.fixture
-def prompted(toy_model):
-    return SentenceTransformer(
-        str(toy_model),
-        device="cpu",
-        prompts={"query": "the cat ", "text": "a dog "},
-        default_prompt_name="query",
+def test_a_loaded_model_is_a_model(toy_model):
+    prompts = {"query": "the cat ", "text": "a dog "}
+    prompted = SentenceTransformer(
+        str(toy_model), device="cpu", prompts=prompts, default_prompt_name="query"
     )
-
-
-def test_a_loaded_model_is_a_model(toy_model, prompted):
-    embedder = isospace.load(prompted)
-    assert np.allclose(embedder.encode(TEXTS), prompted.encode(TEXTS), atol=1e-6)
+    for given in ({}, {"prompt": "on "}):
+        ours = isospace.load(prompted).encode(TEXTS, **given)
+        assert np.allclose(ours, prompted.encode(TEXTS, **given), atol=1e-6)
     encoder = load_encoder(str(toy_model), device="cpu")
     cls = isospace.load(encoder, "cls", "cpu")
     assert encoder.pooling == "mean"
     wanted = load_encoder(str(toy_model), "cls", device="cpu").embed(TEXTS)
     assert np.array_equal(cls.encode(TEXTS), wanted)
-
-
-def test_prompts_are_those_of_sentence_transformers(prompted):
-    ours = isospace.load(prompted).encode(TEXTS, prompt="on ")
-    assert np.allclose(ours, prompted.encode(TEXTS, prompt="on "), atol=1e-6)
 
 
 def test_what_cannot_be_encoded_is_named(model):

@@ -51,11 +51,7 @@ def test_another_model_is_refused(toy_model, folder, tmp_path, capsys, dim, diff
 
 @pytest.mark.parametrize(
     ("where", "reason"),
-    [
-        ("age > 3", "No field named age"),
-        ("year >", "Error parsing statement"),
-        (" ", "is empty"),
-    ],
+    [("age > 3", "No field named age"), ("year >", "Error parsing statement"), (" ", "is empty")],
 )
 def test_a_filter_that_makes_no_sense(index, where, reason):
     for use in (lambda: index.search("cat", where=where), lambda: index.delete(where)):
