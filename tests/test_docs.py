@@ -1,7 +1,5 @@
 """Pages: what they say of the code is there, links lead somewhere, and the site builds."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -27,7 +25,7 @@ def test_every_objective_is_in_the_table_of_families():
     }
 
 
-def links(page: Path) -> list[tuple[str, str]]:
+def links(page):
     """Return the targets of a page's links and their anchors, but for those to other servers."""
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", prose)
@@ -76,7 +74,7 @@ def test_python_quick_start_names_exist():
     """The README's imports import, and its settings are settings."""
     _, adapting = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     imports, call = adapting.split("finished = adapt(")
-    names: dict[str, object] = {}
+    names = {}
     settings = call.split(")\n")[0]
     exec(f"{imports}config = {settings}", names)
     assert names["config"].text.corpus == ("manuals/",)

@@ -1,7 +1,5 @@
 """The scripts of `examples/`, on small input."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 def run(monkeypatch, capsys):
     """Run a script as a user would, in this process; gives what it prints."""
 
-    def run(name: str, *arguments: object) -> str:
+    def run(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
         return capsys.readouterr().out

@@ -6,14 +6,11 @@ vectors that a generator draws for each text, so that no encoder's rounding is i
 Delete the file first to record all numbers anew: that is a change of results, to be explained.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +40,7 @@ SMALL = {name: {"projector": (16, 16)} for name in ("scd", "barlow-twins", "vicr
 TEXTS = sentences(120)
 
 
-def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
+def train(model, cache, name):
     """20 updates of one objective: losses, gradient norms, weights, retrieval by the result."""
     objective = OBJECTIVES[name](**SMALL.get(name, {}))
     config = TrainConfig(objective=objective, batch_size=16, learning_rate=1e-3, seed=7)
@@ -65,7 +62,7 @@ def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
     }
 
 
-def vectors(texts: Any) -> np.ndarray:
+def vectors(texts):
     """(text, 24) drawn from a generator that the text seeds; a common part makes cosines differ."""
     rows = []
     for text in texts:
@@ -75,7 +72,7 @@ def vectors(texts: Any) -> np.ndarray:
     return np.array(rows) + 0.05 * np.array(words)
 
 
-def evaluate() -> dict[str, Any]:
+def evaluate():
     """Evaluation, statistics and whitening of drawn vectors."""
     first, second = tuple(TEXTS[:60]), tuple(TEXTS[60:])
     gold = np.random.default_rng(1).integers(0, 6, 60).astype(float)
@@ -112,7 +109,7 @@ def evaluate() -> dict[str, Any]:
     }
 
 
-def classifier(x: np.ndarray) -> list[float]:
+def classifier(x):
     """SentEval's nested folds, on labels that one direction of the vectors says in part."""
     noisy = x[:, 0] + np.random.default_rng(2).standard_normal(len(x))
     y = (noisy > np.median(noisy)).astype(int)
@@ -120,7 +117,7 @@ def classifier(x: np.ndarray) -> list[float]:
     return [outcome.dev, outcome.test]
 
 
-def numbers(value: Any) -> Any:
+def numbers(value):
     """The same, with numbers that are compared to 1e-9."""
     if isinstance(value, dict):
         return {key: numbers(part) for key, part in value.items()}
@@ -140,7 +137,7 @@ def test_evaluations_are_those_recorded():
     assert evaluate() == numbers(json.loads(RECORD.read_text())["evaluation"])
 
 
-def record() -> None:
+def record():
     """Write what the file of the tests lacks."""
     content = json.loads(RECORD.read_text()) if RECORD.exists() else {"evaluation": evaluate()}
     known = content.get("training", {})

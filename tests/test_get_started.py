@@ -1,7 +1,5 @@
 """The outputs on the pages of docs/get-started have the form of what the commands print."""
 
-from __future__ import annotations
-
 import runpy
 import shlex
 from pathlib import Path
@@ -23,7 +21,7 @@ def test_shown_outputs_are_of_the_newest_form(toy_model, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     smaller = SMALLER | {"docstrings:$P/sklearn": str(write_documents(tmp_path / "docs", 100))}
 
-    def run(command: str) -> list[str] | None:
+    def run(command):
         program, *words = shlex.split(command)
         if program != "isospace" or words[0] in ("doctor", "--version"):
             return None

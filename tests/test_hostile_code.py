@@ -1,7 +1,5 @@
 """Code that comes with a model runs for those alone who trust it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,12 +1,9 @@
 """Commands that are killed at random moments go on to the files of an undisturbed run."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
@@ -14,7 +11,7 @@ from toy import sentences
 from warm import WarmProcess, isospace_main
 
 
-def train(output: Path, model: Path, text: Path) -> list[str]:
+def train(output, model, text):
     if (output / "config.json").exists():
         return ["train", "--resume", str(output)]
     return [
@@ -25,11 +22,11 @@ def train(output: Path, model: Path, text: Path) -> list[str]:
     ]
 
 
-def encode(output: Path, model: Path, text: Path) -> list[str]:
+def encode(output, model, text):
     return ["encode", str(model), str(text), "-o", str(output), "--shard-size", "4096"]
 
 
-def trained(output: Path) -> object:
+def trained(output):
     results = json.loads((output / "results.json").read_text(encoding="utf-8"))
     kept = ("base", "adapted", "model_step")
     of_training = ("steps", "choice", "evaluations")
@@ -39,7 +36,7 @@ def trained(output: Path) -> object:
     return found, {k: v.tolist() for k, v in weights.items()}
 
 
-def encoded(output: Path) -> object:
+def encoded(output):
     return {path.name: path.read_bytes() for path in output.iterdir() if path.name[0] != "."}
 
 

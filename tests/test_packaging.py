@@ -1,7 +1,5 @@
 """What is uploaded: the wheel and the source archive, built, installed and started."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.exhaustive
 
 
-def run(*command: object, cwd: Path) -> str:
+def run(*command, cwd):
     done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -29,7 +27,7 @@ def built(tmp_path_factory):
     return folder
 
 
-def tracked(*paths: str) -> set[str]:
+def tracked(*paths):
     return set(run("git", "ls-files", *paths, cwd=ROOT).splitlines())
 
 

@@ -1,7 +1,5 @@
 """The search: what is tried, selected, tested and written."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -61,7 +59,7 @@ UNKNOWN = str.maketrans(LETTERS, "ぁぃぅぇぉかきくけこさしすせそ�
 
 
 @pytest.fixture(scope="module")
-def config(small_split, toy_model, tmp_path_factory) -> AdaptConfig:
+def config(small_split, toy_model, tmp_path_factory):
     return small_search(tmp_path_factory.mktemp("search"), toy_model)
 
 

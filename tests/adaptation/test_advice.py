@@ -1,7 +1,5 @@
 """Many rungs are tried on one set of validation pairs: how often does the advice err?"""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

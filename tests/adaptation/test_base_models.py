@@ -1,7 +1,5 @@
 """`adapt` with several base models: the best of them, whitened, is fine-tuned."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -12,7 +10,6 @@ from searches import small_search
 from toy import write_toy_model
 
 from isospace.adaptation.adapt import _closed_forms, adapt
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_base_models, read_candidates
 from isospace.cli import main
 from isospace.errors import Interrupted, UserError
@@ -22,7 +19,7 @@ from isospace.system.progress import Silent
 
 
 @pytest.fixture(scope="module")
-def config(small_split, toy_model, tmp_path_factory) -> AdaptConfig:
+def config(small_split, toy_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("base-models")
     other = write_toy_model(folder / "other", hidden_size=48, intermediate_size=64)
     return replace(

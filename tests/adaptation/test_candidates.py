@@ -1,7 +1,5 @@
 """The kinds of maps, and the limit on the drop on other text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

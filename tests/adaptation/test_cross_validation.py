@@ -1,7 +1,5 @@
 """Small folders: every document judges once, by models that were made without it."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`adapt` of queries alone: documents keep the vectors of the base model."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -38,7 +36,7 @@ TEXTS = sentences(20, seed=3)
 
 
 @pytest.fixture(scope="module")
-def config(small_split, toy_model, tmp_path_factory) -> AdaptConfig:
+def config(small_split, toy_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("queries-only")
     text = CorpusConfig(
         corpus=(str(write_pairs(folder / "pairs.jsonl")),),

@@ -1,7 +1,5 @@
 """Time: tokens are counted before they pass, and a training is planned by how long they take."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -84,7 +82,7 @@ def test_evaluations_of_another_length_are_neither_crowded_nor_lost():
     assert evaluation_steps(60, 2, 24, last=58) == [60]
 
 
-def ended(plan: TimePlan, update: float, evaluation: float, token: float) -> float:
+def ended(plan, update, evaluation, token):
     """Return when all is over on a machine with these speeds, by a training of the real plan."""
     clock, paces, evaluated, measured = 30.0, Paces(), 0, plan.token
     step, total = 0, plan.updates(clock)

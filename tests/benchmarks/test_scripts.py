@@ -1,7 +1,5 @@
 """The scripts of benchmarks/: what they read, archive and write is what the pages say."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib
@@ -134,7 +132,7 @@ def beir(script, monkeypatch, tmp_path):
     return module
 
 
-def write_set(folder: Path) -> Path:
+def write_set(folder):
     """600 documents, some without a title or a text; 40 queries, one of a document's own id."""
     (folder / "qrels").mkdir(parents=True)
     lines = write_documents(folder / "rows.jsonl").read_text().splitlines()[:600]

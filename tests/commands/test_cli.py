@@ -1,7 +1,5 @@
 """Every command as a user types it: output, exit status, no traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -19,7 +17,7 @@ from isospace.errors import UserError, in_words
 from isospace.objectives import OBJECTIVES
 
 
-def run(capsys, *words: str) -> tuple[int, str, str]:
+def run(capsys, *words):
     status = main([str(word) for word in words])
     out, err = capsys.readouterr()
     assert "Traceback" not in out + err

@@ -1,7 +1,5 @@
 """What a person sees: lines, bars and tables on a terminal and in a file, and JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -24,7 +22,7 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def left_on_the_screen(written: str) -> list[str]:
+def left_on_the_screen(written):
     """What a terminal shows in the end of all that was written to it."""
     lines = [""]
     for piece in re.split(r"(\x1b\[[\d;?]*[A-Za-z]|[\r\n])", written):
@@ -62,7 +60,7 @@ def test_a_terminal_keeps_results_and_redraws_steps(terminal, capsys):
 
 
 def test_the_newest_step_stays_after_an_error(terminal, capsys):
-    def stopped() -> None:
+    def stopped():
         with Console() as console:
             console.line("tried", "whitened by pairs")
             raise KeyboardInterrupt
@@ -87,7 +85,7 @@ ROWS = [
 ]
 
 
-def drawn(rows, width: int, terminal: bool = True) -> list[str]:
+def drawn(rows, width, terminal=True):
     out = io.StringIO()
     console = Terminal(file=out, width=width, force_terminal=terminal, color_system=None)
     draw_table(console, "before and after [x 100]", rows)

@@ -1,9 +1,6 @@
 """`isospace corpus`, and a folder of documents through the commands that read one."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ TOPICS = {
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     """Nine documents of three formats, and a file that cannot be read."""
     place = tmp_path / "docs"
     place.mkdir()

@@ -1,13 +1,11 @@
 """`isospace doctor`: what it looks at, and what it says about what is missing."""
 
-from __future__ import annotations
-
 import json
 
 from isospace.cli import main
 
 
-def diagnose(capsys) -> dict[str, dict[str, object]]:
+def diagnose(capsys):
     assert main(["doctor", "--json"]) == 0
     return {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
 

@@ -1,7 +1,5 @@
 """Options and their help: without torch, and in the words of the command line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +29,7 @@ for words in [[], *([command] for command in COMMANDS), ["train", "whitenedcse"]
 """
 
 
-def help_of(capsys, *words: str) -> str:
+def help_of(capsys, *words):
     assert main([*words, "--help"]) == 0
     return capsys.readouterr().out
 

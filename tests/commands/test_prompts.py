@@ -1,7 +1,5 @@
 """Commands put the prompt of a side before its texts, as sentence-transformers would."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`isospace recipes`: the table, and one row in full."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A polite stop of `encode` and `index`: what is kept is said, and no copy stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,10 +1,7 @@
 """Encoders that are not trained here: rows that are scored once, and that no verdict is on."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ from isospace.training.run import Run
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> str:
+def words(tmp_path):
     """A vector of eight numbers for each word of the corpus."""
     vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
     lines = [

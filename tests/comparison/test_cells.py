@@ -1,14 +1,10 @@
 """Commands side by side: order, places, logs, failures, and nothing that runs on behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import pytest
@@ -32,28 +28,28 @@ time.sleep(60)
 class Programs:
     """Python programs as jobs, and what became of them."""
 
-    def __init__(self, folder: Path, ended: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, folder, ended=lambda _: None):
         self.folder, self._ended = folder, ended
-        self.begun: list[str] = []
-        self.ends: dict[str, Ended] = {}
+        self.begun = []
+        self.ends = {}
         self.most = 0
 
-    def run(self, programs: dict[str, str], at_once: int) -> None:
-        def begin(name: str) -> Job:
+    def run(self, programs, at_once):
+        def begin(name):
             self.begun.append(name)
             self.most = max(self.most, len(self.begun) - len(self.ends))
             return Job([sys.executable, "-c", programs[name]], self.log(name))
 
-        def end(name: str, ended: Ended) -> None:
+        def end(name, ended):
             self.ends[name] = ended
             self._ended(name)
 
         run_jobs(list(programs), at_once, begin, end)
 
-    def log(self, name: str) -> Path:
+    def log(self, name):
         return self.folder / f"{name}.log"
 
-    def wait_until_ready(self, *names: str) -> None:
+    def wait_until_ready(self, *names):
         deadline = time.monotonic() + 60
         while not all(self.log(n).is_file() and "ready" in self.log(n).read_text() for n in names):
             assert time.monotonic() < deadline
@@ -82,17 +78,17 @@ def test_all_run_in_turn_and_a_failure_is_told_by_the_last_line_of_its_process(t
     assert programs.log("silent").read_text() == "of an earlier process\n"
 
 
-def fail() -> None:
+def fail():
     raise ValueError("enough")
 
 
-def press_ctrl_c() -> None:
+def press_ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize(("stop", "error"), [(fail, ValueError), (press_ctrl_c, KeyboardInterrupt)])
 def test_an_exception_or_a_signal_stops_all_politely(tmp_path, stop, error):
-    def ended(_: str) -> None:
+    def ended(_):
         programs.wait_until_ready("long")
         stop()
 

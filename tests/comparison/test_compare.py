@@ -1,7 +1,5 @@
 """Comparisons: resumable, equal budgets, the base model in every table, verdicts from all seeds."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
@@ -122,7 +120,7 @@ def test_a_cell_that_fails_stops_the_others(base, tmp_path):
     assert multiprocessing.active_children() == []
 
 
-def _updates(folder) -> int:
+def _updates(folder):
     """How many a run has logged: before the first a signal ends it without a word."""
     metrics = folder / "metrics.jsonl"
     return metrics.read_text().count('"kind": "step"') if metrics.is_file() else 0

@@ -1,7 +1,5 @@
 """What cannot be compared is refused, before the first run where that can be known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -117,13 +115,13 @@ def test_a_folder_where_another_comparison_runs_is_refused(base, tmp_path):
     class Another(Silent):
         """Compares in the same folder as soon as a run has begun."""
 
-        def line(self, label: str, text: str) -> None:
+        def line(self, label, text):
             if label == "train":
                 with pytest.raises(UserError, match="another process"):
                     compare(settings, 1, tmp_path / "c")
                 asked.append(label)
 
-    asked: list[str] = []
+    asked = []
     compare(settings, 1, tmp_path / "c", progress=Another())
     assert asked == ["train"]
     compare(settings, 1, tmp_path / "c")  # it has let go

@@ -1,7 +1,5 @@
 """What finished runs say together: which test pairs count, and which model is advised."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of recipes: each row can be run, its numbers are its paper's, and a page shows it."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,11 +26,11 @@ WITHOUT_RECIPE = {
 PUBLISHED = [name for name, recipe in RECIPES.items() if recipe.config.select == "labels"]
 
 
-def width(model: str) -> int:
+def width(model):
     return 384 if model == "minilm" else 1024 if "large" in model else 768
 
 
-def reads_vectors_only(objective: Objective) -> bool:
+def reads_vectors_only(objective):
     """Whether the terms need no tokens and nothing that is built beside an encoder."""
     auxiliaries = type(objective).build_auxiliaries is not Objective.build_auxiliaries
     tokens = any(view.read == "tokens" for view in objective.views)

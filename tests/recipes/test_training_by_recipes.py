@@ -1,19 +1,13 @@
 """Recipes of each kind start: on a tiny encoder, end to end."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentence_transformers import SentenceTransformer
 from sts_files import write_senteval
 from toy import WORDS, sentences, write_documents, write_toy_model, write_toy_roberta
 
-from isospace.config import TrainConfig
 from isospace.objectives import DeCLUTR, WhitenedCSE
 from isospace.recipes import RECIPES
 from isospace.training.run import Run
@@ -25,9 +19,9 @@ _LENGTH = 512
 _NARROWER = 16
 
 
-def of_each_kind() -> list[str]:
+def of_each_kind():
     """One recipe of each objective, format of the text and kind of views."""
-    kinds: dict[tuple[object, ...], str] = {}
+    kinds = {}
     for name, recipe in RECIPES.items():
         config = recipe.config
         kinds.setdefault((type(config.objective), config.text.columns, config.views), name)
@@ -66,7 +60,7 @@ def test_a_recipe_starts_and_ships_a_model(name, folder):
     assert model.encode(" ".join(WORDS[:4])).shape == (64 if "large" in published.model else 48,)
 
 
-def once(path: Path, write: Callable[[Path], Any]) -> Path:
+def once(path, write):
     """Write a file or folder unless an earlier test did."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +68,7 @@ def once(path: Path, write: Callable[[Path], Any]) -> Path:
     return path
 
 
-def encoder(config: TrainConfig, folder: Path, *, masked_words: bool = False) -> Path:
+def encoder(config, folder, *, masked_words=False):
     """Return a tiny encoder of the family of the recipe's model."""
     width = (1024 if "large" in config.model else 768) // _NARROWER
     roberta = "roberta" in config.model
@@ -84,9 +78,9 @@ def encoder(config: TrainConfig, folder: Path, *, masked_words: bool = False) ->
     return once(folder / name, lambda path: write(path, masked_words=masked_words, **sizes))
 
 
-def narrowed(config: TrainConfig, folder: Path) -> TrainConfig:
+def narrowed(config, folder):
     """Return settings whose objective fits the tiny encoder."""
-    changed: dict[str, Any] = {}
+    changed = {}
     if isinstance(config.objective, WhitenedCSE) and config.objective.groups:
         changed["groups"] = config.objective.groups // _NARROWER
     if projector := getattr(config.objective, "projector", ()):
@@ -96,7 +90,7 @@ def narrowed(config: TrainConfig, folder: Path) -> TrainConfig:
     return replace(config, objective=replace(config.objective, **changed))
 
 
-def corpus(config: TrainConfig, folder: Path) -> Path:
+def corpus(config, folder):
     """Return a corpus in the format that the recipe reads."""
     text = config.text
     if config.views == "pairs":

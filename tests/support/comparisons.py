@@ -1,7 +1,5 @@
 """What the tests of comparisons share."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs that are killed on the way and gone on with: until when to wait, and what must be equal."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

@@ -24,7 +24,7 @@ from isospace.system.progress import warn_once
 from isospace.training.run import Run
 from isospace.training.train import train
 
-pytest_plugins = ["comparisons", "encode_files", "ray_cluster", "search_index"]
+pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
 
 @pytest.fixture(scope="session")

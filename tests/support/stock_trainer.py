@@ -1,7 +1,5 @@
 """sentence-transformers' trainer with an objective of ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """Work side by side in threads, and groups of processes."""
 
-from __future__ import annotations
-
 import atexit
 import threading
 
@@ -26,7 +24,7 @@ def threads(request):
 def test_results_come_in_the_order_of_the_items(threads, count):
     gate = threading.Event()
 
-    def work(i: int) -> int:
+    def work(i):
         if i == 0 and min(threads, count) > 1:
             gate.wait(10)  # the first ends after another one
         gate.set()
@@ -36,7 +34,7 @@ def test_results_come_in_the_order_of_the_items(threads, count):
 
 
 def test_an_error_reaches_the_caller_and_threads_are_given_back(threads):
-    def work(i: int) -> int:
+    def work(i):
         if i == 3:
             raise ValueError("the fourth")
         return i

@@ -1,7 +1,5 @@
 """Files, folders and built results that appear whole or not at all."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -97,11 +95,11 @@ def test_a_killed_build_is_not_used(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "result"]
 
 
-def write(folder: Path, text: str) -> None:
+def write(folder, text):
     (folder / "part").write_text(text)
 
 
-def read(folder: Path) -> str:
+def read(folder):
     return (folder / "part").read_text()
 
 
@@ -114,7 +112,7 @@ def test_no_place_for_a_cache_names_the_way_out(tmp_path):
 def test_builders_of_the_same_result_leave_one(tmp_path):
     together = threading.Barrier(4)
 
-    def build(folder: Path) -> None:
+    def build(folder):
         together.wait()  # all have found no result, and all build
         write(folder, "whole")
 
@@ -126,7 +124,7 @@ def test_builders_of_the_same_result_leave_one(tmp_path):
 
 
 def test_what_cannot_be_read_is_built_again_once(tmp_path):
-    def two_words(folder: Path) -> list[str]:
+    def two_words(folder):
         first, second = read(folder).split()
         return [first, second]
 

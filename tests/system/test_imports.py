@@ -1,7 +1,5 @@
 """Imports: those of large libraries are put off, and isospace's own changes nothing of others."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

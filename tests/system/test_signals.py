@@ -1,7 +1,5 @@
 """A signal ends the work, at once or where the work says, and none is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -11,7 +9,7 @@ import pytest
 from isospace.system.signals import is_lost_peer_error, polite_stop
 
 
-def ask(number: int = signal.SIGINT) -> None:
+def ask(number=signal.SIGINT):
     os.kill(os.getpid(), number)
 
 
@@ -25,7 +23,7 @@ def number(request):
 def test_a_signal_ends_the_block_at_once(number):
     passed = []
 
-    def work() -> None:
+    def work():
         with polite_stop():
             ask(number)
             passed.append("the signal")
@@ -39,7 +37,7 @@ def test_a_signal_ends_the_block_at_once(number):
 def test_a_delayed_block_ends_itself_and_a_second_signal_insists(number):
     passed = []
 
-    def work() -> None:
+    def work():
         with polite_stop() as request, request.delayed():
             ask(number)
             passed.append(request.received)
@@ -70,7 +68,7 @@ def test_another_thread_than_the_main_one_leaves_signals_to_whoever_runs_it():
     before = signal.getsignal(signal.SIGINT)
     inside = []
 
-    def work() -> None:
+    def work():
         with polite_stop():
             inside.append(signal.getsignal(signal.SIGINT))
 

@@ -1,7 +1,5 @@
 """What a run trains on: lines, pairs of lines that belong together, queries of a file, batches."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,18 +1,14 @@
 """One signal stops training at whatever moment it comes, and nothing is lost."""
 
-from __future__ import annotations
-
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from resumed import assert_same_run
 
 from isospace.comparison.compare import candidate, compare
 from isospace.errors import Interrupted
-from isospace.system.progress import Advance, Silent
+from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -20,25 +16,25 @@ from isospace.training.train import train
 class PressesCtrlC(Silent):
     """Sends SIGINT at a line (label, words in it), or at ("train", update)."""
 
-    def __init__(self, moment: str | tuple[str, int], text: str = "") -> None:
+    def __init__(self, moment, text=""):
         self._moment, self._text = moment, text
-        self.lines: list[str] = []
+        self.lines = []
         self.pressed = False
 
-    def _press(self) -> None:
+    def _press(self):
         self.pressed = True
         signal.raise_signal(signal.SIGINT)
 
-    def line(self, label: str, text: str) -> None:
+    def line(self, label, text):
         self.lines.append(f"{label} {text}")
         if label == self._moment and self._text in text and not self.pressed:
             self._press()
 
     @contextmanager
-    def bar(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:
+    def bar(self, label, total, done=0):
         count = done
 
-        def advance(amount: int, note: str = "", /) -> None:
+        def advance(amount, note="", /):
             nonlocal count
             count += amount
             if amount and (label, count) == self._moment:
@@ -47,7 +43,7 @@ class PressesCtrlC(Silent):
         yield advance
 
 
-def long(*moment: Any) -> Any:
+def long(*moment):
     """Return a moment that only `make test-all` tries."""
     return pytest.param(*moment, marks=pytest.mark.exhaustive)
 

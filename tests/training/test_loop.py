@@ -1,7 +1,5 @@
 """The steps: order, resumption, guards, adapters, parts of a batch, and many processes equal to one."""
 
-from __future__ import annotations
-
 import functools
 import math
 from copy import deepcopy
@@ -29,11 +27,10 @@ from isospace.errors import UserError
 from isospace.objectives import CT, PCL, ArcCSE, DiffCSE, MoCoSE, OffDropout, SimCSE, WhitenedCSE
 from isospace.training import checkpoint, step
 from isospace.training.build import build_parts
-from isospace.training.loop import Loop
 from isospace.training.step import Diverged, backward, loss_terms, make_views
 
 
-def weights(loop: Loop) -> torch.Tensor:
+def weights(loop):
     parts = [
         *loop.training.encoder.parameters(),
         *loop.training.modules.parameters(),

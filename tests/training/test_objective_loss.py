@@ -1,7 +1,5 @@
 """Our objectives in sentence-transformers' trainer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from sentence_transformers.sentence_transformer.modules import Normalize

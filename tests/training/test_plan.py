@@ -3,11 +3,7 @@
 Of methods that add to a contrast of two views, values and gradients over pairs are tested too.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,9 +31,7 @@ from isospace.objectives import (
     SimCSE,
     WhitenedCSE,
 )
-from isospace.objectives.base import Objective
 from isospace.training import plan as module
-from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
 from isospace.training.prepare import require_of_objective
 from isospace.training.step import encode, loss_terms
@@ -46,7 +40,7 @@ from isospace.views import View
 FIRST, SECOND = View(text=0), View(text=1)
 
 
-def over_pairs() -> dict[Objective, tuple[View, ...]]:
+def over_pairs():
     """What an objective sees of a pair, text 0 the anchor."""
     repeated = ESimCSE().views[1].edit
     cut, shuffled = (view.perturb for view in ConSERT().views)
@@ -120,7 +114,7 @@ def test_settings_that_do_not_fit_the_objective_are_refused(config, named):
         require_of_objective(config)
 
 
-TAKERS: tuple[type[Objective], ...] = (
+TAKERS = (
     ESimCSE, DCLR, ArcCSE, MoCoSE, ConSERT, CTInBatch, PromptBERT, PCL, DiffCSE, RankStudy,
     NoiseStudy,
 )  # fmt: skip
@@ -129,24 +123,24 @@ PHI = 0.98
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """The toy with a head for masked words."""
     return write_toy_model(tmp_path_factory.mktemp("masked") / "bert", masked_words=True)
 
 
 @pytest.fixture
-def in_float64() -> Iterator[None]:
+def in_float64():
     """New loops compute in float64."""
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
 
 
-def loop_of(model: Path, folder: Path, objective: Objective, views: str = "pairs") -> Loop:
+def loop_of(model, folder, objective, views="pairs"):
     return make_loop(model, folder, replace(CONFIG, objective=objective, views=views))
 
 
-def without_dropout(loop: Loop) -> Loop:
+def without_dropout(loop):
     loop.training = with_clean_views(loop.training)
     for part in (
         loop.training.encoder,
@@ -157,7 +151,7 @@ def without_dropout(loop: Loop) -> Loop:
     return loop
 
 
-def terms_of(loop: Loop) -> dict[str, float]:
+def terms_of(loop):
     terms = loss_terms(loop.training, views_of(loop, 0))
     return {name: float(x.detach()) for name, x in terms.items()}
 
@@ -214,7 +208,7 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
     ways = views_of(loop, batch)
     total = torch.stack([sum(loss_terms(loop.training, [views]).values()) for views in ways]).sum()
     gradients = torch.autograd.grad(total, [views.encoded for views in ways])
-    reached: dict[int, int] = {0: 0, 1: 0}
+    reached = {0: 0, 1: 0}
     for way, gradient in zip(loop.training.plan.ways, gradients, strict=True):
         for place, of_view in zip(way, gradient, strict=True):
             view = loop.training.plan.views[place]

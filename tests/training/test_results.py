@@ -1,7 +1,5 @@
 """Results of a run: the checkpoint that is chosen, the origin of the model, results.json."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs that are killed, stopped and gone on with."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal
@@ -16,7 +14,6 @@ from safetensors.torch import load_file, save_file
 from toy import sentences, short_run, write_toy_model
 from warm import WarmProcess, isospace, isospace_main, run_together, together
 
-from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.objectives import DiffCSE
 from isospace.training import checkpoint
@@ -32,7 +29,7 @@ def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
     assert results.base.sts is None
 
 
-def command(config: TrainConfig, updates: int = 30, batch: int = 16) -> list[str]:
+def command(config, updates=30, batch=16):
     """The words of `isospace` that train this run."""
     return [
         "train",
@@ -43,7 +40,7 @@ def command(config: TrainConfig, updates: int = 30, batch: int = 16) -> list[str
 
 
 @pytest.fixture(scope="module")
-def whole(toy_model, toy_corpus, tmp_path_factory) -> Run:
+def whole(toy_model, toy_corpus, tmp_path_factory):
     """The run of `command`, which nobody stopped."""
     config = short_run(toy_model, toy_corpus, tmp_path_factory.mktemp("whole") / "run")
     return train(replace(config, budget=(480, "sentences"), evaluations=3)).run
@@ -98,7 +95,7 @@ def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
         assert np.array_equal(values, expected[name].numpy()), name
 
 
-def measured(rank: float) -> dict[str, float]:
+def measured(rank):
     """An evaluation whose numbers say nothing, but for the effective rank."""
     names = ("pairs_loss", "pairs_mrr", "alignment", "uniformity", "neighbour_overlap")
     return {**dict.fromkeys(names, 0.5), "effective_rank": rank}

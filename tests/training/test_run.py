@@ -1,7 +1,5 @@
 """A run's folder: who holds it, what a kill leaves in it, how it is gone on with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What views encode: draws by sentence, changed embeddings, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

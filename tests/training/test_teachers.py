@@ -1,7 +1,5 @@
 """Teachers, lists and mined candidates, against what is computed by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The main job on toy encoders: start to verdict, evaluations, bad input."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -133,7 +131,7 @@ def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):
         scale = float("nan") if len(calls) > 12 else 1.0
         return {name: value * scale for name, value in original(self, views).items()}
 
-    calls: list[int] = []
+    calls = []
     monkeypatch.setattr(SimCSE, "terms", terms)
     with pytest.raises(Stopped, match=r"step 13: info_nce is nan.*`learning_rate`.*step 10"):
         train(replace(config, objective=SimCSE()))

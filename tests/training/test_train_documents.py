@@ -1,20 +1,16 @@
 """A run on documents: what its passages are looked for among, and BM25 beside the encoder."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from searches import titled
 from toy import WORDS, sentences, short_run
 
 from isospace.cli import main
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig
 from isospace.evaluation import benchmark as benchmark_module
-from isospace.evaluation.pairs import TextPairs
 from isospace.objectives import SimCSE
 from isospace.search.index import About, SearchIndex
 from isospace.training.batches import Order
@@ -25,7 +21,7 @@ from isospace.training.train import train
 
 
 @pytest.fixture
-def documents(toy_model: Path, tmp_path: Path) -> TrainConfig:
+def documents(toy_model, tmp_path):
     """1,400 documents of three short passages."""
     rng, texts = random.Random(0), sentences(4200)
     rows = [
@@ -43,7 +39,7 @@ def documents(toy_model: Path, tmp_path: Path) -> TrainConfig:
 def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     documents, tmp_path, monkeypatch, caplog
 ):
-    asked: list[TextPairs] = []
+    asked = []
 
     def chosen(encode, pairs):
         asked.append(pairs)

@@ -1,7 +1,5 @@
 """A run with the STS sets: dev chooses, test is scored, and they are never mixed up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
