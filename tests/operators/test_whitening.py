@@ -1,4 +1,4 @@
-"""Whitening by property, at degenerate input, against numpy and golden files."""
+"""Whitening by property, at degenerate input, against formulas and golden files."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,13 @@ import torch
 from golden_files import files, leaf, precisions, read, vector
 from hypothesis import given, settings, strategies as st
 from objective_views import random
+from torch import Tensor
 from torch.autograd import gradcheck
 
 from isospace.operators.whitening import (
     INVERSE_ROOTS,
     centre,
+    eigensystem,
     join_groups,
     pca,
     permute_columns,
@@ -18,6 +20,7 @@ from isospace.operators.whitening import (
     split_groups,
     whiten,
     zca,
+    zca_pairs,
 )
 
 METHODS = sorted(INVERSE_ROOTS)
@@ -62,11 +65,14 @@ def test_shuffling_is_undone(case, seed):
     torch.testing.assert_close(shuffled, by_hand)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("groups", [1, 2, 4])
-def test_gradient_through_the_whitening_matrix(method, groups):
-    x = random(9, 8, seed=3).requires_grad_()
-    weight = random(9, 8, seed=4)
+FULL_RANK = [(method, 9, groups, 8) for method in METHODS for groups in (1, 2, 4)]
+DEFICIENT = [("zca", *sizes) for sizes in ((2, 1, 2), (2, 2, 8), (3, 1, 6), (4, 3, 15))]
+
+
+@pytest.mark.parametrize(("method", "batch", "groups", "dim"), FULL_RANK + DEFICIENT)
+def test_gradient_through_the_whitening_matrix(method, batch, groups, dim):
+    x = random(batch, dim, seed=6).requires_grad_()
+    weight = random(batch, dim, seed=7)
     assert gradcheck(lambda x: (whiten(x, groups=groups, method=method) * weight).sum(), x)
 
 
@@ -80,21 +86,21 @@ def test_zca_gradient_is_exact_where_eigenvalues_meet(dim):
     assert gradcheck(lambda x: (whiten(x) * weight).sum(), x)
 
 
-@pytest.mark.parametrize(("batch", "groups", "dim"), [(2, 1, 2), (2, 2, 8), (3, 1, 6), (4, 3, 15)])
-def test_zca_gradient_is_exact_in_rank_deficient_groups(batch, groups, dim):
-    x = random(batch, dim, seed=6).requires_grad_()
-    weight = random(batch, dim, seed=7)
-    assert gradcheck(lambda x: (whiten(x, groups=groups) * weight).sum(), x)
-
-
-def test_stopped_gradient_is_that_of_a_constant_matrix():
-    x = random(12, 4).requires_grad_()
-    upstream = random(12, 4, seed=1)
-    (stopped,) = torch.autograd.grad((whiten(x, stop_gradient=True) * upstream).sum(), x)
-    expected = upstream @ zca(covariance(x.detach())).T
-    torch.testing.assert_close(stopped, expected - expected.mean(0))
-    (through,) = torch.autograd.grad((whiten(x) * upstream).sum(), x)
-    assert (through - stopped).norm() > 0.05 * stopped.norm()
+@pytest.mark.parametrize("stop_gradient", [False, True])
+@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
+@pytest.mark.parametrize(("batch", "groups"), [(6, 1), (4, 2), (9, 1), (20, 1), (20, 5)])
+def test_values_and_gradients_are_those_of_the_matrix(batch, groups, eps, stop_gradient):
+    """Of the columns: also where rows are fewer, and where groups of two have a closed form."""
+    x = random(2, batch, 10).requires_grad_()
+    parts = split_groups(centre(x), groups)
+    with torch.set_grad_enabled(not stop_gradient):
+        matrices = zca(regularise(parts.mT @ parts / batch, eps=eps))
+    wanted = join_groups(parts @ matrices)
+    out = whiten(x, groups=groups, eps=eps, stop_gradient=stop_gradient)
+    torch.testing.assert_close(out, wanted, rtol=0, atol=1e-11)
+    upstream = random(2, batch, 10, seed=1)
+    found, expected = (torch.autograd.grad(y, x, upstream)[0] for y in (out, wanted))
+    assert (found - expected).abs().max() < 1e-10 * expected.abs().max()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -116,7 +122,6 @@ def test_degenerate_batches_stay_finite(rows, groups, method, dtype):
     x = rows.to(dtype, copy=True).requires_grad_()
     out = whiten(x, groups=groups, method=method)
     out.square().sum().backward()
-    assert x.grad is not None
     assert out.isfinite().all()
     assert x.grad.isfinite().all()
     if method != "pca":  # whose outputs are components, not columns
@@ -150,15 +155,10 @@ def test_views_are_whitened_one_by_one():
     assert moved[1, 4, 2] == x[1, 4, permutations[1, 2]]
 
 
-def test_eps_and_shrinkage():
+def test_a_matrix_with_eps_or_shrinkage():
     cov = torch.tensor([[3.0, 1.0], [1.0, 1.0]])
     assert torch.equal(regularise(cov, eps=0.5), torch.tensor([[3.5, 1.0], [1.0, 1.5]]))
     assert torch.equal(regularise(cov, shrinkage=0.5), torch.tensor([[2.5, 0.5], [0.5, 1.5]]))
-    for groups in (1, 2):
-        x = random(10, 2 * groups)[:, -2:]
-        expected = zca(regularise(covariance(x), eps=0.1))
-        out = whiten(random(10, 2 * groups), groups=groups, eps=0.1)[:, -2:]
-        torch.testing.assert_close(out, (x - x.mean(0)) @ expected)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,57 @@ def test_impossible_groups_and_a_single_row_are_refused(rows, groups, message):
         whiten(random(rows, 8), groups=groups)
 
 
+# Inverse square roots
+
+
+class OnMPS(Tensor):
+    """A matrix that says it is on MPS, where float64 does not exist."""
+
+    @property
+    def device(self):
+        return torch.device("mps")
+
+    def cpu(self):
+        return self.as_subclass(Tensor)
+
+    def double(self):
+        raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+
+
+def test_eigensystems_of_mps_are_computed_on_the_cpu():
+    matrix = torch.diag(torch.tensor([1.0, 3.0, 2.0]))
+    eigenvalues, _ = eigensystem(matrix.as_subclass(OnMPS))
+    assert eigenvalues.dtype == torch.float32
+    assert eigenvalues.tolist() == [3.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("scale", [1e-16, 1e-6, 1.0, 1e6, 1e16])
+def test_closed_form_of_the_symmetric_root_at_any_scale(scale):
+    rows = random(40, 4, 2)
+    rows[:10, :, 1] = 3 * rows[:10, :, 0]  # rank one
+    rows[10] = 0
+    wanted = []
+    for c in (rows.mT @ rows).numpy():
+        values, vectors = np.linalg.eigh(c)
+        root = np.where(values > 1e-12, np.abs(values).clip(1e-12) ** -0.5, 0.0)
+        wanted.append(vectors @ np.diag(root) @ vectors.T)
+    covariance = (rows.mT @ rows * scale).float()
+    entries = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
+    found = torch.stack(zca_pairs(*entries), dim=1) * scale**0.5
+    assert np.allclose(found.numpy(), np.stack(wanted)[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_pca_sorts_by_variance_and_fixes_signs():
+    x = random(50, 3) * torch.tensor([1.0, 10.0, 0.1])
+    matrix = pca(torch.cov(x.T, correction=0))
+    largest = matrix.abs().argmax(0)
+    assert largest.tolist() == [1, 0, 2]
+    assert (matrix.gather(0, largest[None]) > 0).all()
+
+
+# Golden files
+
+
 def views_of(file):
     """The input (view, batch, dim) and the permutation of every view."""
     permutations = [file[k] for k in ("perm", "perm_used", "perm1", "perm2", "perm3") if k in file]
@@ -177,10 +228,15 @@ def views_of(file):
     return x.reshape(len(permutations), -1, x.shape[-1]), torch.stack(permutations)
 
 
+def by_groups(x, permutation, groups):
+    """The columns in the order of the permutation, in groups."""
+    permuted = torch.take_along_dim(x.double(), permutation.unsqueeze(1), dim=-1)
+    return split_groups(permuted, groups)
+
+
 def sgw_tolerance(x, permutation, groups, precision):
     """Absolute tolerance of outputs; relative of gradients, matrix stopped and not."""
-    y = torch.take_along_dim(x.double(), permutation.unsqueeze(1), dim=-1)
-    spectrum = torch.linalg.eigvalsh(covariance(split_groups(y, groups)))
+    spectrum = torch.linalg.eigvalsh(covariance(by_groups(x, permutation, groups)))
     condition = (spectrum[..., -1] / spectrum[..., 0]).max()
     mild = spectrum.shape[-1] <= 12 and condition < 500
     if precision == "f64":
@@ -190,54 +246,40 @@ def sgw_tolerance(x, permutation, groups, precision):
     return 1e-5 if mild else 5e-5, 1e-5, 1e-4
 
 
-def check_up_to_a_rotation(file, precision):
-    """Cholesky's whitening is a rotation of ours within a group: inner products are the same."""
-    views, permutations = views_of(file)
-    groups = int(file["groups"])
-    ours = whiten(leaf(views, precision), groups=groups, permutation=permutations)
-    theirs = file["out_f64"].view_as(views)
-    found, expected = (
-        split_groups(torch.take_along_dim(x.double(), permutations.unsqueeze(1), dim=-1), groups)
-        for x in (ours, theirs)
-    )
-    limit = sgw_tolerance(views, permutations, groups, precision)[0] * found.shape[-1]
-    torch.testing.assert_close(found @ found.mT, expected @ expected.mT, rtol=0, atol=limit)
-
-
 @precisions
 @files("sgw_")
 def test_group_whitening(path, precision):
     file = read(path)
     views, permutations = views_of(file)
     groups = int(file["groups"])
-    if "cholesky" in path.stem:
-        check_up_to_a_rotation(file, precision)
-        return
     output, stopped, through = sgw_tolerance(views, permutations, groups, precision)
-
-    def run(stop):
-        x = leaf(views, precision)
-        return x, whiten(x, groups=groups, permutation=permutations, stop_gradient=stop)
-
-    def compare(out, key, atol):
-        expected = file[key].double().view_as(out)
-        # Whatever was recorded in float32 cannot be matched more closely than that.
-        atol = (
-            max(atol, sgw_tolerance(views, permutations, groups, "f32")[0]) if "32" in key else atol
-        )
-        torch.testing.assert_close(out.double(), expected, rtol=0, atol=atol)
+    x = leaf(views, precision)
+    out, constant = (
+        whiten(x, groups=groups, permutation=permutations, stop_gradient=stop)
+        for stop in (False, True)
+    )
+    if "cholesky" in path.stem:  # a rotation of ours within a group has the same inner products
+        theirs = file["out_f64"].view_as(views)
+        found, expected = (by_groups(one, permutations, groups) for one in (out, theirs))
+        limit = output * found.shape[-1]
+        torch.testing.assert_close(found @ found.mT, expected @ expected.mT, rtol=0, atol=limit)
+        return
 
     for key in ("out_f64", "out_f64_as_f32", "out_official_f32"):
         if key in file:
-            compare(run(False)[1], key, output)
-    for key, stop, rel in (
-        ("grad_detached_official_f32", True, stopped),
-        ("grad_full_f64", False, through),
-        ("grad_full_f64_as_f32", False, through),
+            # Whatever was recorded in float32 cannot be matched more closely than that.
+            single = sgw_tolerance(views, permutations, groups, "f32")[0] if "32" in key else 0.0
+            expected = file[key].double().view_as(out)
+            limit = max(output, single)
+            torch.testing.assert_close(out.double(), expected, rtol=0, atol=limit)
+    for key, result, rel in (
+        ("grad_detached_official_f32", constant, stopped),
+        ("grad_full_f64", out, through),
+        ("grad_full_f64_as_f32", out, through),
     ):
         if key in file:
-            x, out = run(stop)
-            (gradient,) = torch.autograd.grad((out * file["upstream"].view_as(out)).sum(), x)
+            loss = (result * file["upstream"].view_as(result)).sum()
+            (gradient,) = torch.autograd.grad(loss, x, retain_graph=True)
             recorded = max(rel, 1e-5) if "f32" in key else rel
             vector(gradient, file[key].view_as(gradient), recorded)
     if "W_view1_f64" in file:
@@ -266,25 +308,61 @@ def test_full_whitening(path, ddof):
     torch.testing.assert_close(out @ out.T, file["gram_pca_ddof0"], rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("stop_gradient", [False, True])
-@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
-@pytest.mark.parametrize(("batch", "groups"), [(6, 1), (4, 2), (9, 1)])
-def test_fewer_rows_than_columns_are_whitened_as_by_the_columns_matrix(
-    batch, groups, eps, stop_gradient
-):
-    torch.manual_seed(0)
-    x = torch.randn(2, batch, 10, dtype=torch.float64)
-    wanted_x = x.clone().requires_grad_()
-    x.requires_grad_()
-    parts = split_groups(centre(wanted_x), groups)
-    with torch.set_grad_enabled(not stop_gradient):
-        matrices = zca(regularise(parts.mT @ parts / batch, eps=eps))
-    wanted = join_groups(parts @ matrices)
-    out = whiten(x, groups=groups, eps=eps, stop_gradient=stop_gradient)
-    torch.testing.assert_close(out, wanted, rtol=0, atol=1e-11)
-    gradient = torch.randn_like(wanted)
-    wanted.backward(gradient)
-    out.backward(gradient)
-    assert wanted_x.grad is not None
-    assert x.grad is not None
-    assert (x.grad - wanted_x.grad).abs().max() < 1e-10 * wanted_x.grad.abs().max()
+# Eps in groups of fewer rows than columns
+
+
+EPS = (1e-6, 1e-5, 1e-3)
+
+
+def uneven(rows, dim):
+    """Float32 rows with variances from 20 down to 0.01, about a mean that is not 0."""
+    rows = random(rows, dim) * torch.logspace(1.3, -2, dim).sqrt() + random(dim, seed=1)
+    return rows.float()
+
+
+def matrix(x, eps):
+    """`(C + eps I)^-1/2` in float64, with nothing left out."""
+    centred = x.double() - x.double().mean(0)
+    cov = centred.T @ centred / len(x)
+    values, vectors = torch.linalg.eigh(cov + eps * torch.eye(x.shape[1]))
+    return vectors @ values.rsqrt().diag() @ vectors.T
+
+
+def gradient(x, upstream, eps, stop, method="zca"):
+    x = x.clone().requires_grad_()
+    out = whiten(x, eps=eps, stop_gradient=stop, method=method)
+    assert out.dtype == x.dtype
+    (found,) = torch.autograd.grad((out * upstream.to(out)).sum(), x)
+    return found
+
+
+@pytest.mark.parametrize("eps", EPS)
+def test_float32_follows_the_formula(eps):
+    """The papers' BERT-base and batch: the rounding of the largest variance is above every eps."""
+    x, upstream = uneven(64, 768), random(64, 768, seed=2).float()
+    root = matrix(x, eps)
+    expected = (x.double() - x.double().mean(0)) @ root
+    assert (whiten(x, eps=eps) - expected).norm() < 2e-3 * expected.norm()
+    expected = upstream.double() @ root
+    expected = (expected - expected.mean(0)).float()
+    found = gradient(x, upstream, eps, stop=True)
+    assert (found - expected).norm() < 1e-4 * expected.norm()
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("eps", EPS)
+def test_gradient_of_float32_is_that_of_float64(eps, stop):
+    x, upstream = uneven(16, 96), random(16, 96, seed=2).float()
+    found = gradient(x, upstream, eps, stop)
+    expected = gradient(x.double(), upstream, eps, stop)
+    assert found.isfinite().all()
+    assert (found - expected).norm() < 2e-3 * expected.norm()
+
+
+@pytest.mark.parametrize("method", ["zca", "pca"])
+def test_a_smaller_eps_gives_a_larger_gradient_and_none_leaves_it_out(method):
+    x, upstream = uneven(16, 96), random(16, 96, seed=2).float()
+    sizes = [gradient(x, upstream, eps, True, method).norm().item() for eps in (*EPS, 0.0)]
+    assert sizes[0] / sizes[1] == pytest.approx(10**0.5, rel=0.01)
+    assert sizes[1] / sizes[2] == pytest.approx(10, rel=0.01)
+    assert sizes[3] < 0.05 * sizes[2]
