@@ -128,30 +128,20 @@ def test_fewer_sentences_than_dimensions_need_shrinkage(kind):
 
 
 @pytest.mark.parametrize(
-    ("setting", "power", "message"),
+    ("x", "setting", "power", "message"),
     [
-        (Whitening(kind="ica"), 0.5, "`kind` .* ica"),
-        (Whitening(dim=7), 0.5, "`dim` .* 7"),
-        (Whitening(kind="zca", dim=2), 0.5, "`dim` .* zca"),
-        (Whitening(shrinkage=1.5), 0.5, r"`shrinkage` .* 1\.5"),
-        (PLAIN, float("nan"), "power .* nan"),
+        (vectors(), Whitening(kind="ica"), 0.5, "`kind` .* ica"),
+        (vectors(), Whitening(dim=7), 0.5, "`dim` .* 7"),
+        (vectors(), Whitening(kind="zca", dim=2), 0.5, "`dim` .* zca"),
+        (vectors(), Whitening(shrinkage=1.5), 0.5, r"`shrinkage` .* 1\.5"),
+        (vectors(), PLAIN, float("nan"), "power .* nan"),
+        (torch.full((5, 4), 3.3), Whitening(), 0.5, "two or more different vectors; got 5"),
+        (torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]), Whitening(), 0.5, "NaN or infinity"),
     ],
 )
-def test_impossible_settings_are_refused(setting, power, message):
+def test_impossible_settings_and_vectors_without_spread_are_refused(x, setting, power, message):
     with pytest.raises(ValueError, match=message):
-        setting.fit(Moments.from_vectors(vectors()), power)
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (torch.full((5, 4), 3.3), "two or more different vectors; got 5"),
-        (torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]), "NaN or infinity"),
-    ],
-)
-def test_what_has_no_spread_is_refused(x, message):
-    with pytest.raises(ValueError, match=message):
-        Whitening().fit(Moments.from_vectors(x), 0.5)
+        setting.fit(Moments.from_vectors(x), power)
 
 
 @files("bert_whitening")
@@ -256,16 +246,15 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out():
 
 
 @pytest.mark.parametrize(
-    ("other", "message"), [(1.0, "different texts; got 5"), (float("nan"), "infinity")]
+    ("sides", "setting", "message"),
+    [
+        ((torch.ones(5, 4), torch.ones(5, 4)), {"power": 0.5}, "different texts; got 5"),
+        ((torch.ones(5, 4), torch.full((5, 4), float("nan"))), {"power": 0.5}, "infinity"),
+        (pairs(), {"power": 1.1}, r"in 0\.\."),
+        (pairs(), {"power": 0.5, "shrinkage": 2.0}, r"in 0\.\."),
+        (pairs(), {"power": 0.5, "dim": 7}, r"in 1\.\."),
+    ],
 )
-def test_pairs_of_which_nothing_can_be_estimated_are_refused(other, message):
+def test_pairs_without_spread_and_settings_out_of_range_are_refused(sides, setting, message):
     with pytest.raises(ValueError, match=message):
-        PairMoments.from_pairs(torch.ones(5, 4), torch.full((5, 4), other)).fit(0.5)
-
-
-@pytest.mark.parametrize(
-    "setting", [{"power": 1.1}, {"power": 0.5, "shrinkage": 2.0}, {"power": 0.5, "dim": 7}]
-)
-def test_settings_out_of_their_range_are_refused(setting):
-    with pytest.raises(ValueError, match=r"in [01]\.\."):
-        PairMoments.from_pairs(*pairs()).fit(**setting)
+        PairMoments.from_pairs(*sides).fit(**setting)
