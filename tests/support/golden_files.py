@@ -122,6 +122,7 @@ def golden(*prefixes: str, rel: float = BASELINE) -> Callable[[Callable[..., Any
     return decorate
 
 
-def total(objective: Objective, *projected: Tensor) -> Tensor:
+def total(objective: Objective, *projected: Tensor, **auxiliaries: Any) -> Tensor:
     views = torch.stack(projected)
-    return torch.stack(list(objective(Views(views[: len(objective.views)], views)).values())).sum()
+    made = Views(views[: len(objective.views)], views, {}, auxiliaries)
+    return torch.stack(list(objective(made).values())).sum()
