@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import files
+from sts_files import angles
 
 from isospace.evaluation import geometry
 from isospace.evaluation.evaluate_config import EvaluateConfig
@@ -73,9 +74,8 @@ def test_effective_rank_by_hand():
     assert effective_rank(np.eye(6)) == pytest.approx(5.0)
 
 
-def encode(sentences):
-    angles = np.radians([float(sentence) for sentence in sentences])
-    return 3 * np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+def encode(texts):
+    return 3 * angles(texts)
 
 
 def stsb(gold):

@@ -5,18 +5,13 @@ import json
 import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
+from sts_files import angles
 
 from isospace.evaluation.geometry import NEIGHBOURS
 from isospace.evaluation.own import evaluate_own, knn_accuracy
 from isospace.evaluation.own_data import load_own
 
 RANDOM = np.random.default_rng(0)
-
-
-def angles(texts):
-    """The sentence "30 x" lies at 30 degrees, so that cosines are known."""
-    radians = np.radians([float(text.split()[0]) for text in texts])
-    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
 
 
 def score(tmp_path, name, rows):

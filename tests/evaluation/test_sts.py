@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from golden_files import GOLDEN, files
-from sts_files import DATA, write, write_senteval
+from sts_files import DATA, angles, write, write_senteval
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -16,12 +16,6 @@ from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts, load_sts
 from isospace.statistics.gains import cosine, pearson, spearman
 
 TIED = ("SMTeuroparl", "surprise.SMTnews")  # have many pairs of equal sentences
-
-
-def angle_encoder(sentences):
-    """The sentence "30 degrees" lies at 30 degrees, so that cosines are known."""
-    angles = np.radians([float(sentence.split()[0]) for sentence in sentences])
-    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ def test_pairs_without_a_gold_score_are_dropped_and_white_space_is_folded(folder
 
 
 def test_scores_of_known_value(folder):
-    result = evaluate_sts(angle_encoder, load_sts(folder))
+    result = evaluate_sts(angles, load_sts(folder))
     assert result.paper_row() == {
         "STS12": 100.0, "STS13": 100.0, "STS14": 100.0, "STS15": 100.0, "STS16": 100.0,
         "STS-B": 100.0, "SICK-R": -100.0, "Avg": pytest.approx(71.43),
@@ -52,7 +46,7 @@ def test_scores_of_known_value(folder):
 def test_the_headline_is_the_test_split_and_every_number_carries_its_protocol(folder):
     path = folder / "downstream/STS/STSBenchmark/sts-dev.csv"
     path.write_text(path.read_text().replace("\t5\t", "\t0\t"), encoding="utf-8")
-    document = evaluate_sts(angle_encoder, load_sts(folder)).to_json()
+    document = evaluate_sts(angles, load_sts(folder)).to_json()
     assert json.loads(json.dumps(document)) == document
     assert document["paper_row"]["STS-B"] == 100.0
     protocol = document["paper_protocol"]
@@ -69,7 +63,7 @@ def test_the_headline_is_the_test_split_and_every_number_carries_its_protocol(fo
 def test_all_mean_and_wmean_are_three_different_numbers():
     first = ScoredPairs("x", ("0", "0", "0"), ("10", "40", "80"), np.array([3.0, 2.0, 1.0]), "s")
     second = ScoredPairs("y", ("0", "0"), ("20", "60"), np.array([0.0, 5.0]), "s")
-    result = evaluate_sts(angle_encoder, {"T": STSSet("T", {"x": first, "y": second})})
+    result = evaluate_sts(angles, {"T": STSSet("T", {"x": first, "y": second})})
     together, _ = scipy.stats.spearmanr(-np.array([10, 40, 80, 20, 60]), [3, 2, 1, 0, 5])
     values = {name: result.score("T", name).value for name in ("all", "mean", "wmean")}
     assert values == pytest.approx({"all": together, "mean": 0.0, "wmean": (3 - 2) / 5})

@@ -1,9 +1,11 @@
-"""Small STS sets in SentEval's layout, shared by tests."""
+"""Small STS sets in SentEval's layout, and an encoder for their texts."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+import numpy as np
 
 from isospace.evaluation.senteval import YEARS
 
@@ -34,3 +36,9 @@ def write_senteval(folder: Path) -> Path:
         header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
         write(folder / f"SICK/SICK_{name}.txt", header + "".join(lines))
     return folder
+
+
+def angles(texts):
+    """Encode "30 x" as the direction at 30 degrees, so that cosines are known."""
+    radians = np.radians([float(text.split()[0]) for text in texts])
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
