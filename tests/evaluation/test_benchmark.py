@@ -1,17 +1,24 @@
-"""Test pairs of a corpus and of the user, their groups, and the split from validation pairs."""
+"""Test and validation pairs of a corpus and of the user, their groups; evaluations in training."""
 
-import csv
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from row_files import write_rows
 from toy import sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, validation_text
+from isospace.evaluation.benchmark import (
+    HELD_OUT_PAIRS,
+    HELD_OUT_SENTENCES,
+    NOISY_SENTENCES,
+    Benchmark,
+    HeldOut,
+    validation_text,
+)
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.statistics.gains import gain
@@ -57,20 +64,14 @@ def made(count, seed=0):
     return [" ".join(draw.choices(SYLLABLES, k=12)) for _ in range(count)]
 
 
-def table(path, header, rows):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([header, *rows])
-    return str(path)
-
-
 def load(folder, file, exclude=(), **options):
-    return load_corpus(CorpusConfig(corpus=(file,), **options), folder / "cache", exclude)
+    return load_corpus(CorpusConfig(corpus=(str(file),), **options), folder / "cache", exclude)
 
 
 def plain(folder, count):
     file = folder / "text.txt"
     file.write_text("\n".join(made(count)))
-    return load(folder, str(file))
+    return load(folder, file)
 
 
 def whole(half, sentences):
@@ -102,12 +103,10 @@ def test_fewer_than_400_held_out_sentences_choose_and_judge(tmp_path):
 
 
 def test_pairs_of_a_document_choose_or_judge_together(tmp_path):
-    rows = [
-        (a, b, str(i // 10)) for i, (a, b) in enumerate(zip(made(4000), made(4000, 1), strict=True))
-    ]
-    document = {row[:2]: row[2] for row in rows}
-    file = table(tmp_path / "a.csv", ("q", "a", "page"), rows)
-    corpus = load(tmp_path, file, columns=("q", "a"), group="page")
+    texts = zip(made(4000), made(4000, 1), strict=True)
+    document = {pair: str(i // 10) for i, pair in enumerate(texts)}
+    rows = [{"q": q, "a": a, "page": page} for (q, a), page in document.items()]
+    corpus = load(tmp_path, write_rows(tmp_path / "a.csv", rows), columns=("q", "a"), group="page")
     benchmark, choosing = Benchmark.make(corpus), validation_text(corpus)
     judged = {document[pair] for pair in benchmark.pairs}
     assert benchmark.split
@@ -131,7 +130,44 @@ def test_the_users_own_pairs_have_groups(tmp_path):
 
 
 def test_nothing_can_be_held_out_of_one_group(tmp_path):
-    rows = [(text, "page") for text in made(300)]
-    corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "id"), rows), group="id")
+    rows = [{"text": text, "id": "page"} for text in made(300)]
+    corpus = load(tmp_path, write_rows(tmp_path / "a.csv", rows), group="id")
     with pytest.raises(UserError, match=r"`group`.*`pairs`"):
         Benchmark.make(corpus)
+
+
+# Evaluations in training
+
+
+LARGE = [f"held-out sentence number {i}" for i in range(4000)]
+
+
+class Recorder:
+    """An encoder that draws a vector for each text, and counts the texts of each call."""
+
+    def __init__(self):
+        self.counts = []
+        self.random = np.random.default_rng(0)
+
+    def __call__(self, texts):
+        self.counts.append(len(texts))
+        return self.random.standard_normal((len(texts), 8)).astype(np.float32)
+
+
+def test_an_evaluation_measures_a_fixed_part_of_much_text():
+    held_out = HeldOut(LARGE[:2000], TextPairs("p", tuple(LARGE[:2000]), tuple(LARGE[2000:])))
+    assert list(held_out.pairs)[:2] == [(LARGE[0], LARGE[2000]), (LARGE[4], LARGE[2004])]
+    clean, noisy = Recorder(), Recorder()
+    held_out.measure(clean, noisy)
+    # The pairs in one call, as `select_weight` makes it.
+    assert clean.counts == [HELD_OUT_SENTENCES, 2 * HELD_OUT_PAIRS]
+    assert noisy.counts == [NOISY_SENTENCES, NOISY_SENTENCES]
+
+
+def test_the_first_evaluation_is_the_reference_of_the_others():
+    held_out = HeldOut(LARGE[:30], TextPairs("p", tuple(LARGE[:20]), tuple(LARGE[20:40])))
+    overlaps = [held_out.measure(e, e)["neighbour_overlap"] for e in (Recorder(), Recorder())]
+    assert overlaps == [1.0, 1.0]  # equal draws: the second is the base model again
+    other = Recorder()
+    other(LARGE[:3])
+    assert held_out.measure(other, other)["neighbour_overlap"] < 1.0

@@ -1,12 +1,16 @@
-"""Retrieval: ranks against a dull loop, ties, and halves of sentences."""
+"""Retrieval: ranks against a loop, measures of ranked lists, halves of sentences."""
 
+from itertools import permutations
+
+import ir_measures
 import numpy as np
 import pytest
 from ranks import rank_targets
 
 from isospace.evaluation.pairs import remembering
-from isospace.evaluation.retrieval import halves
+from isospace.evaluation.retrieval import MEASURES, halves, measure_ranking
 from isospace.operators import nearest
+from isospace.operators.nearest import product_blocks, unit_rows
 
 
 def rank_rows(queries, targets):
@@ -14,28 +18,34 @@ def rank_rows(queries, targets):
     return rank_targets(queries, targets, np.arange(len(queries)))
 
 
-def ranks_by_a_loop(queries, targets):
-    """Mean rank among ties, one pair at a time, in exact integer-friendly arithmetic."""
+def rank_by_a_loop(query, right, others):
+    """Mean rank among ties, in exact integer-friendly arithmetic."""
 
-    def cos(x, y):
-        return float(x @ y) / max(float(np.sqrt((x @ x) * (y @ y))), 1e-300)
+    def cos(target):
+        lengths = np.sqrt((query @ query) * (target @ target))
+        return float(query @ target) / max(float(lengths), 1e-300)
 
-    ranks = []
-    for i, query in enumerate(queries):
-        own = cos(query, targets[i])
-        better = sum(cos(query, target) > own + 1e-9 for target in targets)
-        tied = sum(abs(cos(query, target) - own) <= 1e-9 for target in targets)
-        positions = range(better + 1, better + tied + 1)
-        ranks.append(sum(positions) / tied)
-    return ranks
+    own = cos(right)
+    better = sum(cos(other) > own + 1e-9 for other in others)
+    tied = sum(abs(cos(other) - own) <= 1e-9 for other in others)
+    return 1 + better + tied / 2
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 1 << 24])
 def test_ranks_equal_a_loops_with_many_ties(monkeypatch, chunk):
+    """The queries may be targets too: each is left out of its own list."""
     monkeypatch.setattr(nearest, "BLOCK", chunk)
     random = np.random.default_rng(0)
     queries, targets = random.integers(-1, 2, (2, 30, 3)).astype(float)
-    assert rank_rows(queries, targets).ranks.tolist() == ranks_by_a_loop(queries, targets)
+    every = np.concatenate([targets, queries])
+    left_out = [np.array([i, 30 + i]) for i in range(30)]
+    plain = rank_rows(queries, targets)
+    without = rank_targets(queries, every, np.arange(30), left_out)
+    for i, query in enumerate(queries):
+        others = np.delete(targets, i, axis=0)
+        assert plain.ranks[i] == rank_by_a_loop(query, targets[i], others)
+        others = np.delete(every, [i, 30 + i], axis=0)
+        assert without.ranks[i] == rank_by_a_loop(query, targets[i], others)
 
 
 def test_measures_by_hand():
@@ -47,17 +57,6 @@ def test_measures_by_hand():
     assert scores.mrr == pytest.approx((1 / 3.5 + 1 + 1 / 2 + 1 / 3.5) / 4)
     assert (scores.row()["R@1"], scores.row()["R@10"]) == (0.25, 1.0)
     assert "4 queries ranked among 4 distinct targets" in scores.protocol
-
-
-def test_queries_among_the_targets_are_left_out():
-    targets = np.random.default_rng(3).integers(-1, 2, (20, 3)).astype(float)
-    itself, own = np.arange(8), np.arange(8, 16)
-    left_out = [np.array([i, right]) for i, right in zip(itself, own, strict=True)]
-    found = rank_targets(targets[itself], targets, own, left_out)
-    for i, rank in enumerate(found.ranks):
-        others = np.delete(targets, i, axis=0)  # the right one, i + 8, is now in place i + 7
-        mine = np.tile(targets[i], (19, 1))
-        assert rank == ranks_by_a_loop(mine, np.roll(others, -(i + 7), axis=0))[0]
 
 
 def test_a_remembering_encoder_encodes_no_text_twice():
@@ -96,3 +95,75 @@ def test_scripts_without_spaces_are_cut_by_characters():
     assert "".join(pairs[1]) == thai
     assert pairs[1][1][0] in "กข"
     assert len(pairs) == 2
+
+
+# Ranked lists: ir-measures' numbers where nothing ties, means over orders where it does
+
+
+THEIRS = {
+    "nDCG@10": ir_measures.nDCG @ 10,
+    "MRR@10": ir_measures.RR @ 10,
+    "R@1": ir_measures.R @ 1,
+    "R@10": ir_measures.R @ 10,
+    "R@100": ir_measures.R @ 100,
+}
+
+
+def theirs(scores, judgements):
+    """The same by ir-measures, (measure, query)."""
+    qrels = [
+        ir_measures.Qrel(str(query), str(place), int(grade))
+        for query, grades in enumerate(judgements)
+        for place, grade in grades.items()
+    ]
+    run = [
+        ir_measures.ScoredDoc(str(query), str(place), float(score))
+        for query, row in enumerate(scores)
+        for place, score in enumerate(row)
+    ]
+    values = {name: np.zeros(len(judgements)) for name in MEASURES}
+    for metric in ir_measures.iter_calc(list(THEIRS.values()), qrels, run):
+        name = next(name for name, measure in THEIRS.items() if measure == metric.measure)
+        values[name][int(metric.query_id)] = metric.value
+    return values
+
+
+@pytest.mark.parametrize("documents", [3, 400])
+def test_without_ties_the_numbers_are_those_of_ir_measures(documents):
+    random = np.random.default_rng(documents)
+    scores = np.stack([random.permutation(documents) for _ in range(40)]) / documents
+    judgements = []
+    for _ in scores:
+        size = random.integers(1, min(documents, 150))
+        judged = random.choice(documents + 9, size, replace=False)  # nine are missing
+        grades = random.choice([-1, 0, 0, 1, 2, 3], len(judged))
+        judgements.append(dict(zip(judged.tolist(), grades.tolist(), strict=True)))
+    judgements[0] = {0: 0}  # judged, but nothing is relevant
+    ours, reference = measure_ranking([(0, scores)], judgements), theirs(scores, judgements)
+    for name in MEASURES:
+        assert np.allclose(ours[name], reference[name], rtol=0, atol=1e-9), name
+    assert all(ours[name][0] == 0 for name in MEASURES)
+
+
+def test_ties_are_the_mean_over_all_orders():
+    scores = np.array([0.9, 0.5, 0.5, 0.5, 0.5, 0.1, 0.1])
+    grades = {1: 2.0, 2: 1.0, 5: 3.0}
+    found = measure_ranking([(0, scores[None])], [grades])
+    every = []
+    for middle in permutations(range(1, 5)):
+        for end in permutations((5, 6)):
+            order = np.empty(7)
+            order[[0, *middle, *end]] = np.arange(7, 0, -1)
+            every.append(measure_ranking([(0, order[None])], [grades]))
+    for name in MEASURES:
+        assert found[name][0] == pytest.approx(np.mean([of[name][0] for of in every])), name
+
+
+def test_a_collapsed_encoder_gets_what_chance_gets():
+    """Wherever the right document stands in the file; also where rounding differs."""
+    random = np.random.default_rng(0)
+    same = unit_rows(np.ones((300, 8)) + random.normal(0, 1e-8, (300, 8)))
+    found = measure_ranking(product_blocks(same[:2], same), [{0: 1.0}, {299: 2.0}])
+    assert found["R@100"] == pytest.approx([1 / 3, 1 / 3])
+    assert found["MRR@10"] == pytest.approx(sum(1 / rank for rank in range(1, 11)) / 300, abs=1e-9)
+    assert (found["nDCG@10"] < 0.02).all()
