@@ -85,11 +85,9 @@ def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
 )
 def test_of_several_names_the_plainest_is_read(tmp_path, header, kind, columns):
     names = header.split(",")
-    rows = [[f"{name} {i}" for name in names[:-1]] + ["xyx"[i]] for i in range(3)]
-    if kind == "scored":
-        rows = [[*row[:-1], i] for i, row in enumerate(rows)]
-    lines = [header, *(",".join(map(str, row)) for row in rows)]
-    file = read_user_file(write(tmp_path / "f.csv", "\n".join(lines)))
+    last = range(3) if kind == "scored" else "xyx"
+    rows = [{name: f"{name} {i}" for name in names} | {names[-1]: last[i]} for i in range(3)]
+    file = read_user_file(write_rows(tmp_path / "f.csv", rows))
     assert (file.kind, file.columns) == (kind, columns)
 
 

@@ -1,4 +1,10 @@
-"""Every objective trains on another device than the CPU: no step mixes tensors of the two."""
+"""Every objective trains on another device than the CPU: no step mixes tensors of the two.
+
+The second device, `AWAY`, says it is cpu:1. PyTorch's own fake tensors abort the process where one
+of "cuda" has a gradient and PyTorch is built without CUDA. So `Away` is a tensor of the CPU that
+says it lies elsewhere, and `OneDevice` refuses what CUDA refuses. The numbers are real, so that
+what depends on them (masks, queues, `int`) runs as it does.
+"""
 
 from dataclasses import replace
 
@@ -7,7 +13,10 @@ import torch
 from accelerate import Accelerator
 from loops import CONFIG, SETTINGS, make_loop, of_each_kind, small, views_of
 from objective_views import choices, random
-from second_device import AWAY, HOME, OneDevice
+from torch import Tensor
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
 from toy import write_toy_model
 
 from isospace.encoders import fast
@@ -19,6 +28,74 @@ from isospace.operators.flow import fit_flow
 from isospace.operators.whitening import whiten
 from isospace.training import checkpoint
 from isospace.training.step import loss_terms
+
+AWAY, HOME = torch.device("cpu", 1), torch.device("cpu")
+aten = torch.ops.aten
+MOVES = {aten._to_copy.default, aten.copy_.default}
+BY_INDICES = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
+"""Their indices may lie on the CPU, and a single value for them too."""
+
+
+class Away(Tensor):
+    """A tensor of the CPU, `held`, that says it is on the other device."""
+
+    @staticmethod
+    def __new__(cls, held):
+        shape, strides = held.shape, held.stride()
+        made = Tensor._make_wrapper_subclass(
+            cls, shape, strides, held.storage_offset(), dtype=held.dtype, device=AWAY
+        )
+        made.held = held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function, *_):
+        raise AssertionError(f"{function} outside of the mode")
+
+    def tolist(self):
+        return self.held.tolist()
+
+    def __reduce_ex__(self, protocol):
+        """A checkpoint is read onto the CPU."""
+        return self.held.__reduce_ex__(protocol)
+
+
+class OneDevice(TorchDispatchMode):
+    """Runs everything on the CPU, and raises where tensors or a generator lie on the other one."""
+
+    def __torch_dispatch__(self, function, _types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        parts = tree_leaves((args, kwargs))
+        there = any(isinstance(part, Away) for part in parts)
+        if there and function not in MOVES:
+            require_one_device(function, args, parts)
+        if kwargs.get("device") is not None:
+            there, kwargs["device"] = torch.device(kwargs["device"]) == AWAY, HOME
+        elif function is aten.copy_.default:
+            there = isinstance(args[0], Away)
+        if there and any(isinstance(part, torch.Generator) for part in parts):
+            raise RuntimeError(f"{function}: a generator of the CPU for a tensor of {AWAY}")
+        if torch.Tag.inplace_view in function.tags:  # what the tensor itself says of its shape
+            with no_dispatch():
+                function(*args, **kwargs)
+        args, kwargs = tree_map(lambda x: x.held if isinstance(x, Away) else x, (args, kwargs))
+        with _disable_current_modes():
+            made = function(*args, **kwargs)
+        return tree_map(lambda x: Away(x) if there and isinstance(x, Tensor) else x, made)
+
+
+def require_one_device(function, args, parts):
+    """What CUDA asks for: single numbers alone may lie on the CPU, where it goes cell by cell."""
+    counted = [part for part in parts if isinstance(part, Tensor)]
+    if function in BY_INDICES:
+        counted = [part for part in (args[0], *args[2:3]) if part.dim()]
+    elif torch.Tag.pointwise in function.tags:
+        written = args[0] if function._schema.is_mutable else None
+        counted = [part for part in counted if part.dim() or part is written]
+    if not all(isinstance(part, Away) for part in counted):
+        found = [f"{part.device} {tuple(part.shape)}" for part in counted]
+        raise RuntimeError(f"{function}: expected all tensors on one device; got {found}")
+
 
 FURTHER = {
     "diffcse": [{"generator": None}, {"generator": None, "variant": "paper"}],
@@ -98,7 +175,6 @@ def test_whitening_of_batches(method, groups, rows, stop_gradient):
     x = random(2, rows, 8).to(AWAY).requires_grad_()
     made = whiten(x, permutation=order, eps=0.0, **options)
     made.square().sum().backward()
-    assert x.grad is not None
     assert made.device == x.grad.device == AWAY
 
 
