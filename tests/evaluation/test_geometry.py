@@ -1,4 +1,4 @@
-"""Geometry: golden numbers, dull loops, values that follow from the formulas; both tasks."""
+"""Geometry: golden numbers, dull loops, values that follow from the formulas; the task."""
 
 import itertools
 import json
@@ -10,22 +10,17 @@ from golden_files import files
 from sts_files import angles
 
 from isospace.evaluation import geometry
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import (
     alignment,
     describe,
     effective_rank,
-    evaluate_isotropy,
+    evaluate_geometry,
     isoscore,
     mean_cosine,
     neighbour_overlap,
-    stsb_geometry,
-    stsb_geometry_task,
     uniformity,
 )
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.senteval import STSSet
-from isospace.evaluation.task import Request
 from isospace.operators import nearest as nearest_module
 
 RANDOM = np.random.default_rng(0)
@@ -79,8 +74,7 @@ def encode(texts):
 
 
 def stsb(gold):
-    dev = ScoredPairs("dev", ("0", "0", "0"), ("60", "30", "90"), np.array(gold), "s")
-    return {"STSBenchmark": STSSet("STSBenchmark", {"dev": dev})}
+    return ScoredPairs("dev", ("0", "0", "0"), ("60", "30", "90"), np.array(gold), "s")
 
 
 def squared_distance(degrees):
@@ -88,16 +82,18 @@ def squared_distance(degrees):
 
 
 def test_pairs_from_four_on_are_positive_and_each_sentence_counts_once():
-    result = stsb_geometry(encode, stsb([5.0, 4, 1]))
-    assert result.alignment == pytest.approx(np.mean(squared_distance([60, 30])), abs=1e-6)
+    texts = ["0", "0", "0", "60", "30", "90"]
+    result = evaluate_geometry(encode, texts, "dev", stsb([5.0, 4, 1]))
+    wanted = np.mean(squared_distance([60, 30]))
+    assert result.measures["alignment"] == pytest.approx(wanted, abs=1e-6)
     between = [b - a for a, b in itertools.combinations((0, 30, 60, 90), 2)]
     potentials = np.exp(-2 * squared_distance(between))
-    assert result.uniformity == pytest.approx(np.log(potentials.mean()), abs=1e-5)
-    assert "2 pairs (gold >= 4), uniformity over 4 distinct" in result.protocol
-
-
-def test_without_positive_pairs_nothing_is_measured():
-    assert stsb_geometry_task(Request(EvaluateConfig(), None, stsb([1.0, 0.8, 0.2]), [])) is None
+    assert result.measures["uniformity"] == pytest.approx(np.log(potentials.mean()), abs=1e-5)
+    assert "4 distinct" in result.protocol
+    assert "2 pairs (gold >= 4)" in result.protocol
+    without = evaluate_geometry(encode, texts, "dev", stsb([1.0, 0.8, 0.2]))
+    assert "alignment" not in without.measures
+    assert "alignment" not in without.protocol
 
 
 DRAWS = np.random.default_rng(0)
@@ -143,18 +139,18 @@ def test_what_is_not_finite_has_no_good_numbers():
     assert np.isnan(list(measures.values())).all()
 
 
-def test_isotropy_of_distinct_sentences_in_an_order_without_meaning(monkeypatch):
+def test_geometry_of_distinct_sentences_in_an_order_without_meaning(monkeypatch):
     texts = [f"{i}" for i in range(30)] * 2
 
     def encode(asked):
         assert len(set(asked)) == len(asked)
         return DRAWN[[int(text) for text in asked]]
 
-    scores = evaluate_isotropy(encode, texts, "my texts")
+    scores = evaluate_geometry(encode, texts, "my texts")
     assert scores.protocol == "30 distinct sentences of my texts, shuffled, no dropout"
     assert scores.measures == pytest.approx(describe(DRAWN[:30]))
     monkeypatch.setattr("isospace.evaluation.geometry.SAMPLE", 20)
-    fewer = evaluate_isotropy(encode, texts, "my texts").to_json()
+    fewer = evaluate_geometry(encode, texts, "my texts").to_json()
     assert fewer["protocol"] == "20 of 30 distinct sentences of my texts, shuffled, no dropout"
     assert json.loads(json.dumps(fewer)) == fewer
     assert fewer["mean_cosine"] != pytest.approx(describe(DRAWN[:20])["mean_cosine"])  # a sample

@@ -12,7 +12,7 @@ from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.geometry import isotropy_task, stsb_geometry_task
+from isospace.evaluation.geometry import geometry_task
 from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_gains
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar, remembering
@@ -24,8 +24,7 @@ from isospace.system.progress import Logged, Progress
 
 TASKS: dict[str, Task] = {
     "sts": sts_task,
-    "geometry": stsb_geometry_task,
-    "isotropy": isotropy_task,
+    "geometry": geometry_task,
     "transfer": transfer_task,
     "own": own_files_task,
 }

@@ -53,7 +53,7 @@ class EvaluateConfig:
     """Also train the papers' classifiers on the vectors, and score them on the seven transfer tasks
     in `data`."""
     geometry: bool = False
-    """Also measure the isotropy of the vectors, on STS-B dev or on the files of `own`."""
+    """Also measure the geometry of the vectors, on STS-B dev or on the files of `own`."""
     precision: Precision = "float32"
     """Arithmetic of the encoder: bf16 is faster where the processor has it, and moves a score by a
     few hundredths of a point."""

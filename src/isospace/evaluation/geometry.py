@@ -1,4 +1,4 @@
-"""Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; two tasks.
+"""Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; the task.
 
 Every measure takes numpy arrays or torch tensors of shape `(sentence, dim)` with two or more
 sentences. It computes in float64 (neighbours in float32), in chunks of bounded memory.
@@ -6,8 +6,8 @@ sentences. It computes in float64 (neighbours in float32), in chunks of bounded 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
-from isospace.evaluation.senteval import STSSet
+from isospace.evaluation.pairs import Encode, ScoredPairs
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.gains import FloatArray
@@ -29,7 +28,7 @@ NEIGHBOURS = 10
 COLLAPSED = 1e-6
 """A spread below this share of the vectors' length is a rounding error of float32."""
 SAMPLE = 5000
-"""Largest number of texts in `evaluate_isotropy`; the measures depend on the number of texts."""
+"""Largest number of texts in `evaluate_geometry`; the measures depend on the number of texts."""
 _SEED = 0
 _LOWEST = 4.0
 """Lowest gold score of a positive pair."""
@@ -174,7 +173,7 @@ def describe(x: Embeddings) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class IsotropyScores:
+class GeometryScores:
     """Measures of one encoder, with their protocol."""
 
     measures: dict[str, float]
@@ -187,24 +186,32 @@ class IsotropyScores:
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """Return a row for each measure."""
         rows = [{"measure": name, "value": f"{x:.4g}"} for name, x in self.measures.items()]
-        return [TitledRows(f"isotropy ({self.protocol})", rows)]
+        return [TitledRows(f"geometry ({self.protocol})", rows)]
 
 
-def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
+def evaluate_geometry(
+    encode: Encode, texts: Iterable[str], name: str, pairs: ScoredPairs | None = None
+) -> GeometryScores:
     """Measure the vectors of distinct, shuffled texts, at most `SAMPLE`.
 
-    `name` describes the texts in the protocol.
+    `name` describes the texts in the protocol. `pairs` with a gold score of 4 or more also give the
+    alignment. Papers differ in split and threshold of these pairs, and rarely report them.
     """
     distinct = list(dict.fromkeys(texts))
     order = np.random.default_rng(_SEED).permutation(len(distinct))[:SAMPLE]
     measures = describe(encode([distinct[i] for i in order]))
     part = f"{len(order):,} of " if len(order) < len(distinct) else ""
     protocol = f"{part}{len(distinct):,} distinct sentences of {name}, shuffled, no dropout"
-    return IsotropyScores(measures, protocol)
+    positive = [] if pairs is None else np.flatnonzero(pairs.gold >= _LOWEST).tolist()
+    if pairs is not None and positive:
+        found = pairs.take(positive)
+        measures["alignment"] = alignment(encode(found.first), encode(found.second))
+        protocol += f"; alignment over {len(positive):,} pairs (gold >= 4)"
+    return GeometryScores(measures, protocol)
 
 
-def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | None:
-    """Measure the isotropy on STS-B dev or, without STS data, on the user's own texts."""
+def geometry_task(request: Request) -> Callable[[Subject], GeometryScores] | None:
+    """Measure the geometry on STS-B dev or, without STS data, on the user's own texts."""
     if not request.config.geometry:
         return None
     if not request.sts and not request.own:
@@ -212,6 +219,7 @@ def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | Non
             "`geometry`: needs texts. Name the folder of the STS sets (`data` FOLDER) or your "
             "own file (`own` FILE)"
         )
+    dev = None
     if request.sts:
         dev = request.sts["STSBenchmark"].subsets["dev"]
         name, texts = "STS-B dev", [*dev.first, *dev.second]
@@ -221,54 +229,4 @@ def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | Non
     distinct = len(set(texts))
     if distinct < 2:
         raise UserError(f"`geometry` on {name}: {distinct} distinct texts. Give two or more")
-    return lambda subject: evaluate_isotropy(subject.encode, texts, name)
-
-
-@dataclass(frozen=True)
-class STSBGeometryScores:
-    """Alignment and uniformity on STS-B dev.
-
-    Papers differ in split, threshold, repeated sentences and noise, and rarely report them.
-    """
-
-    alignment: float
-    uniformity: float
-    n_positives: int
-    n_sentences: int
-
-    @property
-    def protocol(self) -> str:
-        """Description of the protocol."""
-        return (
-            f"STS-B dev, L2-normalised; alignment over {self.n_positives:,} pairs (gold >= 4), "
-            f"uniformity over {self.n_sentences:,} distinct sentences, no dropout"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields and the protocol."""
-        return asdict(self) | {"protocol": self.protocol}
-
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Return one row."""
-        row = {"alignment": f"{self.alignment:.4f}", "uniformity": f"{self.uniformity:.4f}"}
-        return [TitledRows(self.protocol, [row])]
-
-
-def stsb_geometry(encode: Encode, sets: Mapping[str, STSSet]) -> STSBGeometryScores:
-    """Measure alignment of pairs with gold >= 4, and uniformity of distinct sentences."""
-    dev = sets["STSBenchmark"].subsets["dev"]
-    rows, clean = encode_distinct(encode, (text for pair in dev for text in pair))
-    pairs = [pair for pair, positive in zip(dev, _positive(dev), strict=True) if positive]
-    x, y = (clean[[rows[pair[side]] for pair in pairs]] for side in (0, 1))
-    return STSBGeometryScores(alignment(x, y), uniformity(clean), len(x), len(clean))
-
-
-def _positive(pairs: ScoredPairs) -> np.ndarray:
-    return np.asarray(pairs.gold >= _LOWEST)
-
-
-def stsb_geometry_task(request: Request) -> Callable[[Subject], STSBGeometryScores] | None:
-    """Measure alignment and uniformity on STS-B dev, if it has positive pairs."""
-    sets = request.sts
-    usable = sets and _positive(sets["STSBenchmark"].subsets["dev"]).any()
-    return (lambda subject: stsb_geometry(subject.encode, sets)) if usable else None
+    return lambda subject: evaluate_geometry(subject.encode, texts, name, dev)
