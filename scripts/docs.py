@@ -98,12 +98,10 @@ def with_recipes(page: str) -> str:
     """
     rows: dict[str, list[dict[str, str]]] = {}
     for name, recipe in RECIPES.items():
-        if not name.endswith("-base") or recipe.target is None:
-            continue
-        measure, published = recipe.target
-        score = f"{published:.2f}" + ("" if measure == "STS" else f" {measure}")
-        row = {"recipe": f"`{name}`", "from": recipe.table, "published": score}
-        rows.setdefault(recipe.corpus, []).append(row)
+        if name.endswith("-base"):
+            score = f"{recipe.published['Avg']:.2f}"
+            row = {"recipe": f"`{name}`", "from": recipe.table, "published": score}
+            rows.setdefault(recipe.corpus, []).append(row)
     tables = [f"`FILE`: {corpus}\n\n{markdown_table(own)}\n" for corpus, own in rows.items()]
     return _ROWS.sub(lambda _: "\n".join(tables), page)
 

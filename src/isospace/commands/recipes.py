@@ -36,7 +36,7 @@ class Recipes(PrintsJson):
 
 
 def overview() -> list[dict[str, str]]:
-    """Return a row for each recipe: its target, and the published averages."""
+    """Return a row for each recipe: the source of its scores, and the published averages."""
     return [
         {
             "recipe": name,
@@ -71,7 +71,6 @@ def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
         "transfer_accuracy": recipe.published_transfer,
         "stsb_dev_spearman_x100": recipe.published_dev,
         "other_runs": None if recipe.reruns is None else asdict(recipe.reruns),
-        "counts_as_reproduced": recipe.reproduced,
         "note": as_options(recipe.note),
         "corpus": recipe.corpus,
         "command": command(name),

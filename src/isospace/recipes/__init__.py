@@ -22,10 +22,6 @@ else:
 STS_COLUMNS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
 TRANSFER_COLUMNS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg")
 
-LEEWAY = 2.0
-"""Points by which a score may differ from the published one if no one reports several runs. Seeds
-of SimCSE differ by as much (https://github.com/princeton-nlp/SimCSE/issues/63)."""
-
 
 @dataclass(frozen=True)
 class Reruns:
@@ -34,13 +30,10 @@ class Reruns:
     Attributes:
         words: description of the runs, with their scores.
         source: URL of the paper, README or thread that reports the scores.
-        span: lowest and highest score, in points; `None` if no exact scores are given. Of seeds
-            with a standard deviation: three deviations, one point or more, either way.
     """
 
     words: str
     source: str
-    span: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,36 +61,6 @@ class Recipe:
     published_transfer: dict[str, float] = field(default_factory=dict)
     published_dev: float | None = None
     reruns: Reruns | None = None
-
-    @property
-    def target(self) -> tuple[str, float] | None:
-        """The published score to compare a run with: its name, and its value in points.
-
-        It is the first published one of: STS average, average of STS12-16, average of the transfer
-        tasks, score on STS-B dev. `None` if none is published.
-        """
-        scores = {
-            "STS": self.published.get("Avg"),
-            "STS12-16": self.published.get("STS12-16"),
-            "transfer": self.published_transfer.get("Avg"),
-            "STS-B dev": self.published_dev,
-        }
-        return next(((name, value) for name, value in scores.items() if value is not None), None)
-
-    @property
-    def reproduced(self) -> tuple[float, float] | None:
-        """Lowest and highest score of a run that counts as a reproduction.
-
-        The span covers the published score and all re-runs. Without scores of re-runs, it is the
-        published score plus or minus `LEEWAY` points.
-        """
-        if self.target is None:
-            return None
-        published = self.target[1]
-        if self.reruns is None or self.reruns.span is None:
-            return published - LEEWAY, published + LEEWAY
-        low, high = self.reruns.span
-        return min(low, published), max(high, published)
 
 
 _OURS = {
@@ -153,7 +116,7 @@ def _recipe(row: dict[str, Any], notes: dict[str, str]) -> Recipe:
         published=_by_column(row.pop("sts", {}), STS_COLUMNS),
         published_transfer=_by_column(row.pop("transfer", {}), TRANSFER_COLUMNS),
         published_dev=row.pop("dev", None),
-        reruns=reruns and Reruns(**reruns | {"span": tuple(reruns.get("span", ())) or None}),
+        reruns=reruns and Reruns(**reruns),
         config=TrainConfig(
             objective=OBJECTIVES[row.pop("objective")](**row.pop("options")),
             text=CorpusConfig(
