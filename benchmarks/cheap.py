@@ -182,14 +182,12 @@ def _encoder_row(results: TwinResults) -> dict[str, Any]:
 
 def _twin_row(results: TwinResults) -> dict[str, Any]:
     scores = results.twin
-    assert results.hybrid_loss is not None
     return {
         "nDCG@10": scores.pairs.values["nDCG@10"],
         "share": results.share,
         "MRR": scores.pairs.mrr,
         "change": points(results.loss),
         "hybrid": scores.with_bm25.hybrid.mrr,
-        "hybrid change": points(results.hybrid_loss),
         "over base": None if results.over_base is None else points(results.over_base),
         "other text": {name: points(one.gain) for name, one in results.other_text.items()},
         "pieces": results.pieces,

@@ -118,7 +118,6 @@ class TwinResults:
         evaluations: updates and validation MRR of each evaluated table.
         protocol: description of the MRR.
         loss: change in MRR from the encoder to the twin.
-        hybrid_loss: change in MRR from encoder + BM25 to twin + BM25.
         base: MRR of the run's base model; `None` without a run, or if the encoder is the base
             model.
         over_base: gain in MRR of the twin over the base model; `None` if `base` is.
@@ -138,13 +137,12 @@ class TwinResults:
     twin: BenchmarkScores
     protocol: str
     loss: Gain
-    hybrid_loss: Gain | None
     base: float | None
     over_base: Gain | None
     other_text: dict[str, OtherTextScores]
     unit: str
     seconds: float
-    format: int = 3
+    format: int = 4
 
     @property
     def name(self) -> str:
@@ -391,9 +389,6 @@ def _results(
         for encode in (task.encode, twin)
     )
     scores, reference = (benchmark.pair_scores(one.measured.retrieval) for one in (after, before))
-    fused, fused_reference = (
-        benchmark.pair_scores(one.measured.with_bm25.hybrid) for one in (after, before)
-    )
     base, protocol = _base(task), benchmark.protocol
     if task.run is not None and task.settings.text == task.run.config.text:
         protocol += task.run.finished.trained_on
@@ -411,7 +406,6 @@ def _results(
         twin=after.measured.scores,
         protocol=protocol,
         loss=gain(scores, reference),
-        hybrid_loss=gain(fused, fused_reference),
         base=None if base is None else base.mean,
         over_base=None if base is None else gain(scores, base),
         other_text=other_text_scores(before.other_text, after.other_text),
