@@ -1,18 +1,26 @@
-"""Gains over seeds and items: right on constructed cases, and as Student's t where that is exact."""
+"""Gains and influences against Student's t, the jackknife, scipy and brute force."""
 
 import numpy as np
 import pytest
+from ranks import item_scores, rank_targets
 from scipy import stats
 
-from isospace.statistics.gains import gain, mean_scores, standard_error
+from isospace.statistics.gains import (
+    average,
+    gain,
+    group_sums,
+    mean_scores,
+    spearman,
+    spearman_scores,
+    standard_error,
+    sum_of_products,
+)
 
 
-def over_nothing(differences, groups=None, confidence=0.95):
-    """The gain of differences (seed, item) over zeros."""
-    differences = np.atleast_2d(np.asarray(differences, float))
-    groups = np.arange(differences.shape[1]) if groups is None else groups
-    start = mean_scores(np.zeros((1, differences.shape[1])), groups)
-    return gain(mean_scores(differences, groups), start, confidence)
+def over_nothing(differences):
+    """The gain of differences (seed, item) or (item,) over zeros."""
+    differences = np.asarray(differences, float)
+    return gain(item_scores(differences), item_scores(np.zeros(differences.shape[-1])))
 
 
 def ends(found):
@@ -77,8 +85,7 @@ def test_a_few_that_changed_tell_no_more_than_none():
 def test_where_only_seeds_differ_it_is_the_t_test_over_seeds():
     by_seed = np.array([0.01, 0.03, 0.02])
     before = np.linspace(0, 1, 50)
-    groups = np.arange(50)
-    found = gain(mean_scores(before + by_seed[:, None], groups), mean_scores(before[None], groups))
+    found = gain(item_scores(before + by_seed[:, None]), item_scores(before))
     assert found.p == pytest.approx(stats.ttest_1samp(by_seed, 0.0).pvalue, rel=1e-6)
     assert found.sd == pytest.approx(0.01)
 
@@ -91,7 +98,7 @@ def test_seeds_and_items_are_both_in_the_interval():
     both = over_nothing(items + seeds)
     alone = stats.ttest_1samp((items + seeds).mean(1), 0)
     assert both.p > 2 * alone.pvalue
-    of_items = standard_error(mean_scores(items[None], np.arange(300)))
+    of_items = standard_error(item_scores(items))
     variance = of_items**2 + np.var(seeds, ddof=1) / 5
     assert (both.high - both.mean) / 1.97 == pytest.approx(variance**0.5, rel=0.05)
 
@@ -103,3 +110,121 @@ def test_p_belongs_to_the_interval_whatever_the_number_of_seeds(seeds):
         found = over_nothing(effect + random.normal(0, 0.1, (seeds, 100)))
         assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
         assert 0 < found.p <= 1
+
+
+# Influences
+
+
+def test_the_error_of_a_mean_is_the_textbook_one():
+    values = np.random.default_rng(0).normal(size=80)
+    assert standard_error(item_scores(values)) == pytest.approx(stats.sem(values))
+
+
+def test_by_groups_it_is_the_jackknife_that_leaves_groups_out():
+    random = np.random.default_rng(1)
+    groups = np.repeat(np.arange(12), 5)
+    values = random.normal(size=12)[groups] + random.normal(size=60)
+    sums = group_sums(groups, values[None])[0]
+    left = (values.sum() - sums) / 55  # of equal groups the mean without one
+    jackknife = np.sqrt(11 / 12 * np.square(left - left.mean()).sum())
+    error = standard_error(item_scores(values, groups))
+    assert error == pytest.approx(jackknife)
+    assert error > 1.3 * standard_error(item_scores(values))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_influence_on_spearman_is_that_of_leaving_a_pair_out(ties):
+    random = np.random.default_rng(2)
+    x = random.normal(size=120)
+    y = x + random.normal(size=120)
+    if ties:
+        x, y = np.round(x, 1), np.round(y)
+    whole = spearman(x, y)
+    left = np.array([spearman(np.delete(x, i), np.delete(y, i)) for i in range(120)])
+    jackknife = 119 * (whole - left) / 120
+    jackknife -= jackknife.mean()
+    influence = spearman_scores(x[None], y, np.arange(120)).influence[0]
+    np.testing.assert_allclose(influence, jackknife, atol=0.06 * np.abs(jackknife).max())
+
+
+def test_a_constant_column_has_no_influence():
+    gold = np.arange(6.0)
+    scores = spearman_scores(np.ones((1, 6)), gold, np.arange(6))
+    assert scores.by_seed[0] == 0
+    assert not scores.influence.any()
+
+
+def test_products_of_items_that_share_a_sentence_by_brute_force():
+    random = np.random.default_rng(4)
+    sentences = random.integers(0, 15, (40, 2))
+    x, y = random.normal(size=(2, 40))
+    wanted = sum(
+        x[i] * y[j] for i in range(40) for j in range(40) if set(sentences[i]) & set(sentences[j])
+    )
+    assert sum_of_products(sentences, x, y) == pytest.approx(wanted)
+    assert sum_of_products(np.arange(40), x, y) == pytest.approx(x @ y)
+
+
+def test_candidates_are_in_the_error():
+    """Docstrings' queries share candidates: with hubs the items alone say too little."""
+    random = np.random.default_rng(7)
+    n, gains, with_them, alone = 60, [], [], []
+    for _ in range(300):
+        targets = random.normal(size=(n, 12))
+        queries = targets + 1.3 * random.normal(size=(n, 12)) + 0.5
+        hubs = targets + 1.5 * (random.random(n) < 0.05)[:, None]  # near all queries
+        first, second = (rank_targets(queries, t, np.arange(n)) for t in (targets, hubs))
+        gains.append(second.mrr - first.mrr)
+        for errors, shared in ((with_them, True), (alone, False)):
+            start, result = (
+                mean_scores(
+                    ranks.reciprocal_ranks[None],
+                    np.arange(n),
+                    ranks.displacement[:, None] if shared else None,
+                )
+                for ranks in (first, second)
+            )
+            errors.append(standard_error(result, start) ** 2)
+    true = np.std(gains)
+    assert np.sqrt(np.mean(alone)) < 0.9 * true
+    assert np.sqrt(np.mean(with_them)) == pytest.approx(true, rel=0.2)
+
+
+def test_kish_counts_groups_by_their_size():
+    groups = np.repeat([0, 1, 2, 3], [27, 1, 1, 1])
+    assert item_scores(np.zeros(30), groups).effective_groups == pytest.approx(900 / 732)
+
+
+def test_an_average_of_sets_that_share_all_sentences_is_no_surer_than_one():
+    random = np.random.default_rng(1)
+    gold, sentences = random.normal(size=100), np.arange(200).reshape(100, 2)
+    cosines = gold + random.normal(size=(1, 100))
+    one = spearman_scores(cosines, gold, sentences)
+    other = spearman_scores(cosines, gold, sentences + 200)
+    assert standard_error(average([one, one])) == pytest.approx(standard_error(one))
+    assert standard_error(average([one, other])) == pytest.approx(
+        standard_error(one) / np.sqrt(2), rel=0.01
+    )
+    few = spearman_scores(cosines[:, :40], gold[:40], sentences[:40] + 400)
+    both = average([one, few])
+    assert both.by_seed[0] == pytest.approx((one.by_seed[0] + few.by_seed[0]) / 2)
+    apart = (standard_error(one) ** 2 + standard_error(few) ** 2) / 4
+    assert standard_error(both) ** 2 == pytest.approx(apart, rel=0.03)
+
+
+def test_encoders_that_err_by_sentences_differ_by_chance_as_often_as_said():
+    """Every sentence stands in four pairs, and chains of them join nearly all pairs."""
+    random = np.random.default_rng(2)
+    found, cases = {"shared": 0, "apart": 0}, 150
+    for _ in range(cases):
+        sentences = random.permuted(np.repeat(np.arange(100), 4)).reshape(200, 2)
+        gold = random.normal(size=100)[sentences].sum(1) + 0.3 * random.normal(size=200)
+        encoders = [
+            gold + 2 * random.normal(size=100)[sentences].sum(1) + 0.3 * random.normal(size=200)
+            for _ in range(2)
+        ]
+        for name, known in {"shared": sentences, "apart": np.arange(200)}.items():
+            before, after = (spearman_scores(c[None], gold, known) for c in encoders)
+            found[name] += gain(after, before).p < 0.05
+    assert found["shared"] / cases < 0.08
+    assert found["apart"] / cases > 0.15

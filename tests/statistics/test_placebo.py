@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ranks import item_scores
 from scipy import optimize
 
-from isospace.statistics.gains import gain, mean_scores
+from isospace.statistics.gains import gain
 from isospace.statistics.verdict import VerdictKind, kind_of
 
 SAMPLES = 400
@@ -18,8 +19,7 @@ RECORDED = dict(np.load(Path(__file__).parent / "differences.npz"))
 
 
 def judged(values, groups):
-    start = mean_scores(np.zeros((1, len(values))), groups)
-    return gain(mean_scores(values[None], groups), start)
+    return gain(item_scores(values, groups), item_scores(np.zeros(len(values)), groups))
 
 
 def tilted(values, target=0.0):

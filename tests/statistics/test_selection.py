@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from ranks import item_scores
 
-from isospace.statistics.gains import gain, mean_scores
+from isospace.statistics.gains import gain
 from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 
 
@@ -14,15 +15,10 @@ def choose_and_judge(candidates):
     )
 
 
-def scores(values, groups=None):
-    values = np.atleast_2d(values)
-    return mean_scores(values, np.arange(values.shape[1]) if groups is None else groups)
-
-
 def searched(means, items=200, sd=0.05, seed=0):
     random = np.random.default_rng(seed)
     start = random.random(items)
-    return [scores(start + mean + sd * _centred(random, items)) for mean in means]
+    return [item_scores(start + mean + sd * _centred(random, items)) for mean in means]
 
 
 def _centred(random, items):
@@ -65,9 +61,11 @@ def test_what_could_not_be_chosen_hides_nothing_of_what_choosing_adds():
     for _ in range(40):
         start = random.random(60)
         noise = [0.1 * random.normal(size=60) for _ in range(13)]
-        best = {"start": scores(start)} | {str(i): scores(start + x) for i, x in enumerate(noise)}
+        best = {"start": item_scores(start)} | {
+            str(i): item_scores(start + x) for i, x in enumerate(noise)
+        }
         allowed = list(best)
-        best["forbidden"] = scores(start + 0.1 + 0.1 * random.normal(size=60))
+        best["forbidden"] = item_scores(start + 0.1 + 0.1 * random.normal(size=60))
         chosen = max(allowed[1:], key=lambda name: best[name].mean)
         among = SelectedAmong.named(best, chosen, allowed, unseen=3)
         assert (len(among.scores), among.unseen) == (14, 4)
@@ -83,6 +81,9 @@ def test_the_p_of_the_best_of_many_is_that_of_its_interval():
     shown = 0
     for _ in range(60):
         base = random.random(150)
-        tried = [scores(base), *(scores(base + random.normal(0, 0.1, 150)) for _ in range(8))]
+        tried = [
+            item_scores(base),
+            *(item_scores(base + random.normal(0, 0.1, 150)) for _ in range(8)),
+        ]
         shown += gain_of_selected(SelectedAmong(tried, best_other(tried))).p < 0.05
     assert shown <= 7

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from ranks import item_scores
 from scipy import stats
 
-from isospace.statistics.gains import Gain, mean_scores
+from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import (
     FEWEST_GROUPS,
     VerdictKind,
@@ -63,22 +64,21 @@ def test_what_is_needed_is_more_than_there_is():
 
 def test_one_line_says_what_the_items_can_show():
     random = np.random.default_rng(1)
-    values = random.random((1, 120))
-    alone = detectable_gain(mean_scores(values, np.arange(120)))
-    documents = detectable_gain(
-        mean_scores(np.repeat(values[:, :40], 3, axis=1), np.repeat(np.arange(40), 3)), "documents"
-    )
+    values = random.random(120)
+    alone = detectable_gain(item_scores(values))
+    by_documents = item_scores(np.repeat(values[:40], 3), np.repeat(np.arange(40), 3))
+    documents = detectable_gain(by_documents, "documents")
     assert documents.startswith("these 120 pairs in 40 documents can show gains from about ")
     smaller, larger = (float(text.split()[-2]) for text in (alone, documents))
     assert larger > 1.5 * smaller > 1.5
-    changed = mean_scores(values + 0.3 * random.random(120), np.arange(120))
-    share = error_share(changed, mean_scores(values, np.arange(120)))
+    changed = item_scores(values + 0.3 * random.random(120))
+    share = error_share(changed, item_scores(values))
     assert share == pytest.approx(0.3, abs=0.05)
-    measured = detectable_gain(mean_scores(values, np.arange(120)), share=share)
+    measured = detectable_gain(item_scores(values), share=share)
     assert float(measured.split()[-2]) == pytest.approx(smaller * share / 0.5, abs=0.1)
-    many = mean_scores(random.random((1, 50_000)), np.arange(50_000))  # no less than a point
+    many = item_scores(random.random(50_000))  # no less than a point
     assert detectable_gain(many) == "these 50,000 pairs can show gains from about 1.0 points"
-    few = mean_scores(values, np.arange(120) % 19)
+    few = item_scores(values, np.arange(120) % 19)
     assert "too few to show a gain; 20 threads" in detectable_gain(few, "threads")
 
 
@@ -86,9 +86,8 @@ def rows_of(means, seeds=3, items=300, seed=0, seed_sd=0.002, item_sd=0.1):
     random = np.random.default_rng(seed)
     start = random.random(items)
     return {
-        name: mean_scores(
-            start + mean + random.normal(0, seed_sd, (seeds, 1)) + random.normal(0, item_sd, items),
-            np.arange(items),
+        name: item_scores(
+            start + mean + random.normal(0, seed_sd, (seeds, 1)) + random.normal(0, item_sd, items)
         )
         for name, mean in means.items()
     }

@@ -1,4 +1,4 @@
-"""Ranks of targets by cosine."""
+"""Ranks of targets by cosine, and scores of items."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.nearest import product_blocks, unit_rows
+from isospace.statistics.gains import mean_scores
 
 
 def rank_targets(queries, targets, own, left_out=None):
@@ -16,3 +17,9 @@ def rank_targets(queries, targets, own, left_out=None):
     second_half = np.arange(len(own)) >= len(own) / 2
     among = Targets(names, own, left_out, nowhere, second_half, bearers, "")
     return among.rank(product_blocks(unit_rows(queries), unit_rows(targets)))
+
+
+def item_scores(values, groups=None):
+    """Scores (seed, item) or (item,); by default every item is a group of its own."""
+    values = np.atleast_2d(values)
+    return mean_scores(values, np.arange(values.shape[1]) if groups is None else groups)
