@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
+from row_files import write_rows
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
 from sklearn.covariance import ledoit_wolf_shrinkage
 from toy import sentences
 from warm import run_together
@@ -15,16 +19,18 @@ from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.operators.fitted_whitening import SHRINKAGE, Moments, Whitening
+from isospace.operators.flow import fit_flow
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
-from isospace.whiten.fitting import through
+from isospace.whiten.fitting import drop_normalize, fold, through
 from isospace.whiten.whiten import FILE, WhiteningResults, name_of, try_powers, whiten_model
 from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
@@ -40,6 +46,17 @@ def setting(toy_model, toy_corpus, tmp_path):
         text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
         output=tmp_path / "out",
     )
+
+
+def write_pairs(path, first, second):
+    return write_rows(
+        path, [{"query": a, "document": b} for a, b in zip(first, second, strict=True)]
+    )
+
+
+def corpus_of_pairs(path, first, second):
+    write_pairs(path, first, second)
+    return CorpusConfig(corpus=(str(path),), columns=("query", "document"))
 
 
 def kinds(folder):
@@ -167,12 +184,8 @@ def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_powe
 
 def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_path):
     texts = sentences(400, seed=7)
-    examples = tmp_path / "examples.jsonl"
-    rows = [json.dumps({"a": a, "b": b}) for a, b in zip(texts[::2], texts[1::2], strict=True)]
-    examples.write_text("\n".join(rows))
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
-    text = CorpusConfig(corpus=(str(examples),), columns=("a", "b"))
+    text = corpus_of_pairs(tmp_path / "examples.jsonl", texts[::2], texts[1::2])
+    pairs = write_pairs(tmp_path / "pairs.csv", TEXTS[::2], TEXTS[1::2])
     config = replace(setting, text=text, pairs=pairs, sentences=100, by="texts")
     outcome = whiten_model(config)
     assert outcome.sentences == 100
@@ -184,10 +197,9 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
 @pytest.fixture
 def of_columns(setting, tmp_path):
     """Of 300 pairs whose second text repeats the first word of the first at its end."""
-    path, texts = tmp_path / "questions.jsonl", sentences(300, seed=7)
-    rows = [{"a": text, "b": f"{text} {text.split()[0]}"} for text in texts]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return replace(setting, text=CorpusConfig(corpus=(str(path),), columns=("a", "b")))
+    texts = sentences(300, seed=7)
+    ends = [f"{text} {text.split()[0]}" for text in texts]
+    return replace(setting, text=corpus_of_pairs(tmp_path / "questions.jsonl", texts, ends))
 
 
 def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
@@ -210,13 +222,12 @@ def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
     np.testing.assert_allclose(written @ written.T, cosines, atol=1e-5)
 
 
-def test_pairs_that_are_asked_for_must_be_there(setting, of_columns, tmp_path):
+def test_pairs_that_are_asked_for_must_be_there(setting, tmp_path):
     """A row of two equal texts is no pair."""
-    equal, few = tmp_path / "equal.jsonl", tmp_path / "few.jsonl"
-    equal.write_text("\n".join(json.dumps({"a": text, "b": text}) for text in sentences(300)))
-    few.write_text("\n".join(Path(of_columns.text.corpus[0]).read_text().splitlines()[:90]))
-    for file, count in ((equal, "0"), (few, r"8\d")):
-        text = replace(of_columns.text, corpus=(str(file),))
+    texts = sentences(300)
+    equal = corpus_of_pairs(tmp_path / "equal.jsonl", texts, texts)
+    few = corpus_of_pairs(tmp_path / "few.jsonl", texts[:90], texts[90:180])
+    for text, count in ((equal, "0"), (few, r"8\d")):
         with pytest.raises(UserError, match=rf"`by` pairs: .* different texts .* gives {count}"):
             whiten_model(replace(setting, text=text, by="pairs"))
     assert whiten_model(replace(setting, power=0.5)).by == "texts"
@@ -266,9 +277,9 @@ def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path):
 
 def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
     """The user's pairs are for the verdict; choosing on them would flatter it."""
-    corpus, pairs = tmp_path / "short.txt", tmp_path / "pairs.tsv"
+    corpus = tmp_path / "short.txt"
     corpus.write_text("\n".join(" ".join(s.split()[:6]) for s in sentences(200)))
-    pairs.write_text("\n".join(f"{a}\t{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
+    pairs = write_pairs(tmp_path / "pairs.tsv", TEXTS[::2], TEXTS[1::2])
     config = replace(setting, text=CorpusConfig(corpus=(str(corpus),)), pairs=pairs)
     with pytest.raises(UserError, match=r"too little text to select .* `power` 0\.25"):
         whiten_model(config)
@@ -316,3 +327,89 @@ def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     assert "whitened (flow)" in card
     written, base = (load_encoder(name) for name in (str(setting.output), setting.model))
     assert not np.allclose(written.embed(TEXTS), base.embed(TEXTS), atol=0.1)
+
+
+# The folder of a whitened model
+
+
+def write_folded(toy_model, folder, fit):
+    """(pooled vectors of TEXTS, map, folder) of a whitened toy."""
+    encoder = load_encoder(str(toy_model), device="cpu")
+    drop_normalize(encoder)
+    pooled = torch.from_numpy(encoder.embed(TEXTS)).double()
+    fitted = fit(pooled)
+    fold(encoder, fitted)
+    save_model(encoder, folder)
+    return pooled, fitted, folder
+
+
+@pytest.fixture(scope="module")
+def folded(toy_model, tmp_path_factory):
+    def fit(pooled):
+        return Whitening().fit(Moments.from_vectors(pooled), 0.5)
+
+    return write_folded(toy_model, tmp_path_factory.mktemp("folded") / "model", fit)
+
+
+@pytest.fixture(scope="module")
+def read_back(folded):
+    """(the folder's encoder, its vectors of TEXTS, each encoded alone)."""
+    encoder = load_encoder(str(folded[2]), device="cpu")
+    return encoder, np.concatenate([encoder.embed([text]) for text in TEXTS])
+
+
+def require_map(pooled, fitted, folder, atol):
+    """What others load is the map, and has unit length."""
+    found = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    expected = torch.nn.functional.normalize(fitted(pooled)).numpy()
+    np.testing.assert_allclose(found, expected, atol=atol)
+
+
+def test_the_folder_is_the_map_in_layers_that_every_version_reads(folded):
+    require_map(*folded, atol=2e-6)
+    folder = folded[2]
+    modules = json.loads((folder / "modules.json").read_text())
+    assert [module["path"] for module in modules] == ["", "1_Pooling", "2_Dense", "3_Normalize"]
+    assert all(m["type"].startswith("sentence_transformers.models.") for m in modules)
+    assert json.loads((folder / "2_Dense" / "config.json").read_text()) == {
+        "in_features": 32,
+        "out_features": 32,
+        "bias": True,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    new = load_file(folder / "2_Dense" / "model.safetensors")
+    old = torch.load(folder / "2_Dense" / "pytorch_model.bin", weights_only=True)
+    assert new.keys() == old.keys() == {"linear.weight", "linear.bias"}
+    assert all(torch.equal(new[name], old[name]) for name in new)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.permutations(range(len(TEXTS))), st.integers(1, len(TEXTS)), st.sampled_from([1, 40, 4096])
+)
+def test_a_sentence_does_not_depend_on_neighbours_batch_size_or_order(
+    read_back, order, count, batch_tokens
+):
+    encoder, alone = read_back
+    chosen = order[:count]
+    together = encoder.embed([TEXTS[i] for i in chosen], batch_tokens=batch_tokens)
+    np.testing.assert_allclose(together, alone[chosen], atol=5e-6)
+
+
+def test_a_closing_normalisation_is_replaced_and_an_earlier_whitening_stays(folded):
+    encoder = load_encoder(str(folded[2]), device="cpu")
+    before = encoder.embed(TEXTS)
+    drop_normalize(encoder)
+    pooled = torch.from_numpy(encoder.embed(TEXTS)).double()
+    fold(encoder, Whitening(kind="zca", shrinkage=0.0).fit(Moments.from_vectors(pooled), 0.0))
+    names = [type(module).__name__ for module in encoder.model]
+    assert names[2:] == ["Dense", "Dense", "Normalize"]
+    np.testing.assert_allclose(np.linalg.norm(before, axis=1), 1, atol=1e-6)
+    centred = torch.nn.functional.normalize(pooled - pooled.mean(0)).numpy()
+    np.testing.assert_allclose(encoder.embed(TEXTS), centred, atol=1e-5)
+
+
+def test_a_flow_is_a_stack_of_dense_layers_that_others_load(toy_model, tmp_path):
+    made = write_folded(toy_model, tmp_path / "model", lambda pooled: fit_flow(pooled.float()))
+    require_map(*made, atol=1e-5)
+    assert kinds(tmp_path / "model")[2:] == ["Dense"] * 19 + ["Normalize"]
