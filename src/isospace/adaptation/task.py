@@ -160,7 +160,7 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
     smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
     require_settings(smallest)
-    if config.queries is not None:  # `smallest` may be dropout's settings, without queries
+    if config.queries is not None and smallest.queries is None:
         rows_of_queries(config.queries)
     data = load_data(smallest, other_text_selects=True)
     folds = None

@@ -149,7 +149,7 @@ _MANY = 1_000_000
 def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[str]:
     """Check the words after a command, and return them for tyro, with each amount as two words."""
     known = dict(_options(kind))
-    names_objective = any(field.name == "objective" for field in fields(kind))
+    names_objective = any(one.name == "objective" for one in fields(kind))
     found: list[str] = []
     rest = deque(words)
     values = 0  # number of values that the last option still takes

@@ -10,13 +10,13 @@ from itertools import groupby, islice
 from pathlib import Path
 
 from isospace.config import CorpusConfig, Layout
-from isospace.corpus import records, sources
+from isospace.corpus import records
 from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS, read_document
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import GENERATED_BY, Column, Record
-from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
+from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources, lines_of, read_bytes
 from isospace.errors import UserError
 
 FOLDER = "folder"
@@ -31,8 +31,8 @@ _LOOKED_AT = 400
 
 def find(files: Iterable[str], spool: Path, encoding: str, layout: Layout | None) -> list[Source]:
     """Find documents and files of rows, each with its format; for txt files detect the layout."""
-    sources = find_sources(files, spool, encoding, documents=True)
-    return [_with_layout(source, layout) for source in sources]
+    found = find_sources(files, spool, encoding, documents=True)
+    return [_with_layout(source, layout) for source in found]
 
 
 def _with_layout(source: Source, layout: Layout | None) -> Source:
@@ -42,7 +42,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
     """
     if source.format == "txt" and layout is None:
         try:
-            layout = txt_layout(line for _, line in islice(sources.lines_of(source), _LOOKED_AT))
+            layout = txt_layout(line for _, line in islice(lines_of(source), _LOOKED_AT))
         except UserError:
             layout = "paragraphs"  # the reader of documents says what is wrong
     paragraphs = source.format == "txt" and layout == "paragraphs"
@@ -140,7 +140,7 @@ def read_file(source: Source) -> Document:
         UnreadableDocument: the file cannot be read; the message names file and reason.
     """
     try:
-        content = sources.read_bytes(source)
+        content = read_bytes(source)
         if not content.strip():
             raise UnreadableDocument("It is empty.")
         # None: UTF-8, unless the file declares another encoding, as HTML may. Valid UTF-8 is read

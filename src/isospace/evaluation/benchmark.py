@@ -17,7 +17,7 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.groups import unit_of, without_words_of
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation import geometry, retrieval
+from isospace.evaluation import geometry
 from isospace.evaluation.hybrid import NO_SHARED, BaselineRanks, rank_pairs, select_weight
 from isospace.evaluation.pairs import (
     Asked,
@@ -30,7 +30,7 @@ from isospace.evaluation.pairs import (
     remembering,
     sided,
 )
-from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, mrr_scores
+from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, Targets, halves, mrr_scores
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
     STSResult,
@@ -73,9 +73,9 @@ class HeldOut:
     def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
         self.natural = natural
         self.pairs = pairs.take(evenly(len(pairs), HELD_OUT_PAIRS))
-        self._targets = retrieval.Targets.of_pairs(self.pairs)
+        self._targets = Targets.of_pairs(self.pairs)
         self.sentences = tuple(sentences[i] for i in evenly(len(sentences), HELD_OUT_SENTENCES))
-        self.ranks: retrieval.RetrievalScores | None = None
+        self.ranks: RetrievalScores | None = None
         self._start: np.ndarray | None = None
 
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
@@ -128,7 +128,7 @@ def validation_text(corpus: Corpus) -> HeldOut:
 def held_out_halves(corpus: Corpus, places: NDArray[np.int64]) -> TextPairs:
     """Return the halves of some held-out sentences, with their groups by the column `group`."""
     groups = None if corpus.group is None else [corpus.held_groups[place] for place in places]
-    return retrieval.halves(corpus.held_out(places), groups, unit_of(corpus.group))
+    return halves(corpus.held_out(places), groups, unit_of(corpus.group))
 
 
 def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 from isospace.corpus.documents import NAVIGATION, Draft, UnreadableDocument, decode
 from isospace.corpus.formats.html import add_html
@@ -54,7 +54,6 @@ _OBJECT = re.compile(
     r"decorator|decoratormethod|describe|opcode|cmdoption|c?macro|type|member|var|struct|enum|"
     r"enumerator|coroutinefunction|coroutinemethod|abstractmethod|pdbcommand|2to3fixer)"
 )
-_ANY_OPTIONS = defaultdict(lambda: str, any=str)  # an empty mapping would allow none
 _LOCK = Lock()  # docutils shares directives and roles across the process
 
 
@@ -131,7 +130,8 @@ def _generic_directive(draft: Draft) -> type[Any]:
         has_content = True
         optional_arguments = 1
         final_argument_whitespace = True
-        option_spec = _ANY_OPTIONS
+        # Any option; an empty mapping would allow none.
+        option_spec: ClassVar[Any] = defaultdict(lambda: str, any=str)
 
         def run(self) -> list[Any]:
             name = self.name.lower()
