@@ -1,14 +1,17 @@
-"""Test and validation pairs of a corpus and of the user, their groups; evaluations in training."""
+"""Test and validation pairs of a corpus and of the user, their groups and candidates."""
 
+import functools
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from ranks import rank_by_a_loop
 from row_files import write_rows
 from toy import sentences
 
 from isospace.config import CorpusConfig
+from isospace.corpus import relations
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
@@ -17,10 +20,11 @@ from isospace.evaluation.benchmark import (
     NOISY_SENTENCES,
     Benchmark,
     HeldOut,
+    hard_pairs,
     validation_text,
 )
-from isospace.evaluation.pairs import ScoredPairs, TextPairs
-from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
+from isospace.evaluation.pairs import Candidates, ScoredPairs, TextPairs
+from isospace.evaluation.retrieval import Targets, evaluate_retrieval, mrr_scores
 from isospace.statistics.gains import gain
 from isospace.statistics.verdict import VerdictKind, verdict_of
 
@@ -64,8 +68,8 @@ def made(count, seed=0):
     return [" ".join(draw.choices(SYLLABLES, k=12)) for _ in range(count)]
 
 
-def load(folder, file, exclude=(), **options):
-    return load_corpus(CorpusConfig(corpus=(str(file),), **options), folder / "cache", exclude)
+def load(folder, file, **options):
+    return load_corpus(CorpusConfig(corpus=(str(file),), **options), folder / "cache")
 
 
 def plain(folder, count):
@@ -171,3 +175,129 @@ def test_the_first_evaluation_is_the_reference_of_the_others():
     other = Recorder()
     other(LARGE[:3])
     assert held_out.measure(other, other)["neighbour_overlap"] < 1.0
+
+
+# Candidates: all of the held-out documents, or of the corpus
+
+
+def documents(count, paragraphs=3):
+    draw = random.Random(count)
+
+    def words(number):
+        return " ".join(draw.choices(SYLLABLES, k=number))
+
+    def paragraph():
+        return " ".join(words(8).capitalize() + "." for _ in range(5))
+
+    return [
+        {"title": words(4), "text": "\n\n".join(paragraph() for _ in range(paragraphs))}
+        for _ in range(count)
+    ]
+
+
+def load_documents(folder, rows, **options):
+    file = write_rows(folder / "docs.jsonl", rows)
+    return load(folder, file, title_column="title", passage_words=50, **options)
+
+
+@functools.cache
+def direction(text):
+    return np.random.default_rng(list(text.encode())).normal(size=6) + 0.5
+
+
+def encode(texts):
+    """A direction of its own for each text, with something in common."""
+    return np.stack([direction(text) for text in texts]).astype(np.float32)
+
+
+def passages_by_title(rows):
+    return {row["title"]: row["text"].split("\n\n") for row in rows}
+
+
+def rank_of(query, right, others):
+    """The rank of the right text among others."""
+    query, right, *others = encode([query, right, *others]).astype(np.float64)
+    return rank_by_a_loop(query, right, others)
+
+
+def test_a_passage_is_ranked_among_held_out_ones_or_all_of_the_corpus(tmp_path, monkeypatch):
+    """All but those that are right too."""
+    monkeypatch.setattr(relations, "TEST_PAIRS", 25)
+    rows, options = documents(500), {"held_out": 120, "test_relation": "title-passage"}
+    corpus = load_documents(tmp_path, rows, **options)
+    assert corpus.digest == load_documents(tmp_path, rows, **options, distractors=True).digest
+    of_title, held = passages_by_title(rows), set(corpus.held_out())
+    every = {passage for passages in of_title.values() for passage in passages}
+    without, benchmark = Benchmark.make(corpus), Benchmark.make(corpus, distractors=True)
+    assert len(without.pairs) == 25
+    among_held, among_all = (evaluate_retrieval(encode, b.pairs) for b in (without, benchmark))
+    assert among_held.candidates == len(held) == 120
+    assert among_all.candidates == len(every) == 1500
+    assert among_held.protocol.endswith("; candidates: all passages of the held-out documents")
+    for found, texts in ((among_held, held), (among_all, every)):
+        for (title, passage), rank in list(zip(benchmark.pairs, found.ranks, strict=True))[:4]:
+            assert rank == rank_of(title, passage, texts - set(of_title[title]))
+    assert among_all.mrr < among_held.mrr
+    # What is not held out is no sample: the interval takes it as it is.
+    assert benchmark.pairs.among is not None
+    assert benchmark.pairs.among.groups.count(None) == 1380
+    # Scores among other candidates are not compared item by item, but the pairs are the same.
+    assert benchmark.digest() != without.digest()
+    assert benchmark.pairs_digest() == without.pairs_digest()
+
+
+def test_a_neighbour_is_not_looked_for_behind_the_query_itself(tmp_path):
+    rows = documents(400, paragraphs=4)
+    corpus = load_documents(tmp_path, rows, held_out=120, test_relation="neighbours")
+    benchmark, held = Benchmark.make(corpus), set(corpus.held_out())
+    found = evaluate_retrieval(encode, benchmark.pairs)
+    texts = {p: row["text"].split("\n\n") for row in rows for p in row["text"].split("\n\n")}
+    for (query, passage), rank in list(zip(benchmark.pairs, found.ranks, strict=True))[:8]:
+        place = texts[query].index(query)
+        with_bm25 = {*texts[query][max(0, place - 1) : place + 2]}
+        assert rank == rank_of(query, passage, held - with_bm25)
+
+
+def test_displacement_is_of_the_groups_that_bring_the_candidates():
+    """By a loop: what each candidate takes from the queries of either half."""
+    texts = sentences(14)
+    queries, targets, others = texts[:4], texts[4:8], texts[8:]
+    groups = ("a", "b", "c", "b")
+    among = Candidates(
+        tuple(others), ("a", "b", None, "nobody", "b", "c"), {queries[0]: np.array([4])}, "some"
+    )
+    pairs = TextPairs("made", tuple(queries), tuple(targets), groups=groups, among=among)
+    found = evaluate_retrieval(encode, pairs)
+    expected = np.zeros((2, 4))
+    bearers = dict(zip((*targets, *others), (0, 1, 2, 3, 0, 1, None, None, 1, 2), strict=True))
+    for at, (query, right) in enumerate(pairs):
+        candidates = {*targets, *others} - {right} - ({others[4]} if at == 0 else set())
+        rank = rank_of(query, right, candidates)
+        assert found.ranks[at] == rank
+        for text in candidates:
+            taken = 1 / rank_of(query, right, candidates - {text}) - 1 / rank
+            if bearers[text] is not None:
+                expected[{"a": 0, "b": 1, "c": 0}[groups[at]], bearers[text]] += taken
+    assert np.allclose(found.displacement, expected)
+    assert (found.displacement.sum(), Targets.of_pairs(pairs).texts) > (0, ())
+
+
+def test_distractors_without_documents_are_refused(tmp_path):
+    corpus = plain(tmp_path, 600)
+    with pytest.raises(UserError, match="`distractors`: halves of sentences"):
+        Benchmark.make(corpus, distractors=True)
+
+
+def test_validation_pairs_are_looked_for_among_training_passages_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.evaluation.benchmark.DISTRACTORS", 300)
+    rows = documents(1500)
+    corpus = load_documents(tmp_path, rows, held_out=440, test_relation="title-passage")
+    held_out = validation_text(corpus)
+    hard, of_title = hard_pairs(corpus, held_out), passages_by_title(rows)
+    assert (hard.first, hard.second) == (held_out.pairs.first, held_out.pairs.second)
+    added = set(hard.among.texts) - set(held_out.pairs.among.texts)
+    assert len(added) == 300
+    assert added <= {corpus[int(row)] for row in corpus.train_rows}
+    found, every = evaluate_retrieval(encode, hard), set(hard.among.texts)
+    for (title, passage), rank in list(zip(hard, found.ranks, strict=True))[:2]:
+        assert rank == rank_of(title, passage, every - set(of_title[title]))

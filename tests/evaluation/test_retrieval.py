@@ -5,7 +5,7 @@ from itertools import permutations
 import ir_measures
 import numpy as np
 import pytest
-from ranks import rank_targets
+from ranks import rank_by_a_loop, rank_targets
 
 from isospace.evaluation.pairs import remembering
 from isospace.evaluation.retrieval import MEASURES, halves, measure_ranking
@@ -16,19 +16,6 @@ from isospace.operators.nearest import product_blocks, unit_rows
 def rank_rows(queries, targets):
     """The target of each query stands in its own row."""
     return rank_targets(queries, targets, np.arange(len(queries)))
-
-
-def rank_by_a_loop(query, right, others):
-    """Mean rank among ties, in exact integer-friendly arithmetic."""
-
-    def cos(target):
-        lengths = np.sqrt((query @ query) * (target @ target))
-        return float(query @ target) / max(float(lengths), 1e-300)
-
-    own = cos(right)
-    better = sum(cos(other) > own + 1e-9 for other in others)
-    tied = sum(abs(cos(other) - own) <= 1e-9 for other in others)
-    return 1 + better + tied / 2
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 1 << 24])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from objective_views import choices
+from objective_views import choices, random
 from torch.autograd import gradcheck
 from toy import sentences, write_toy_model
 
@@ -70,23 +70,24 @@ ALONE = [(name, one) for name in OBJECTIVES for one in choices(name)]
 ALL = [(name, {}) for name in OBJECTIVES] + ALONE + TOGETHER
 
 
+BY_PLACE = {
+    "ct": "negative pairs are drawn by their place in the batch",
+    "mixcse": "a sentence is mixed with the next one",
+    "vascl": "the first steps of virtual views are drawn row by row",
+}
+
+
 def order_matters(name, overrides):
     """Why the order of the batch decides the loss, where it does."""
     if (name, overrides.get("variant")) == ("whitenedcse", "released"):
         return "the released layout whitens thirds of the batch, which depend on its order"
     if overrides.get("noise") == "more":
         return "Gaussian noise is drawn row by row"
-    if name == "ct":
-        return "negative pairs are drawn by their place in the batch"
     if name == "mocose" and "head_dropout" not in overrides:
         return "the head's dropout is drawn row by row"
-    if name == "mixcse":
-        return "a sentence is mixed with the next one"
-    if name == "vascl":
-        return "the first steps of virtual views are drawn row by row"
     if (name, overrides) == ("diffcse", {"variant": "paper"}):
         return "words are sampled row by row"
-    return ""
+    return BY_PLACE.get(name, "")
 
 
 cases = pytest.mark.parametrize(
@@ -97,9 +98,7 @@ rows = pytest.mark.parametrize("name", OBJECTIVES)
 
 def encoded_for(objective, dtype=torch.float64):
     """Views of one batch that resemble each other."""
-    generator = torch.Generator().manual_seed(0)
-    shared = torch.randn(1, BATCH, DIM, generator=generator, dtype=torch.float64)
-    own = torch.randn(len(objective.views), BATCH, DIM, generator=generator, dtype=torch.float64)
+    shared, own = random(1, BATCH, DIM), random(len(objective.views), BATCH, DIM, seed=1)
     return (shared + 0.5 * own).to(dtype)
 
 

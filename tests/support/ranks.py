@@ -23,3 +23,16 @@ def item_scores(values, groups=None):
     """Scores (seed, item) or (item,); by default every item is a group of its own."""
     values = np.atleast_2d(values)
     return mean_scores(values, np.arange(values.shape[1]) if groups is None else groups)
+
+
+def rank_by_a_loop(query, right, others):
+    """Mean rank among ties, in exact integer-friendly arithmetic."""
+
+    def cos(target):
+        lengths = np.sqrt((query @ query) * (target @ target))
+        return float(query @ target) / max(float(lengths), 1e-300)
+
+    own = cos(right)
+    better = sum(cos(other) > own + 1e-9 for other in others)
+    tied = sum(abs(cos(other) - own) <= 1e-9 for other in others)
+    return 1 + better + tied / 2
