@@ -19,21 +19,16 @@ from isospace.errors import UserError
 from isospace.search import SearchIndex
 from isospace.system.consent import trusting_code, trusts_code
 
-MODULE = """
+CODE = """
 import os
 from pathlib import Path
 Path(os.environ["ISOSPACE_TEST_RAN"]).touch()
 from sentence_transformers.sentence_transformer.modules import Normalize
+from transformers import BertConfig, BertModel
 
 
 class Mine(Normalize):
     pass
-"""
-TRANSFORMER = """
-from pathlib import Path
-import os
-Path(os.environ["ISOSPACE_TEST_RAN"]).touch()
-from transformers import BertConfig, BertModel
 
 
 class MyConfig(BertConfig):
@@ -65,7 +60,7 @@ def modules_folder(toy_model, tmp_path) -> Path:
     (folder / "2_Mine").mkdir()
     modules.append({"idx": 2, "name": "2", "path": "2_Mine", "type": "mine.Mine"})
     path.write_text(json.dumps(modules))
-    (folder / "mine.py").write_text(MODULE)
+    (folder / "mine.py").write_text(CODE)
     return folder
 
 
@@ -77,7 +72,7 @@ def transformer_folder(toy_model, tmp_path) -> Path:
     own = {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}
     config = json.loads(path.read_text()) | {"model_type": "mine", "auto_map": own}
     path.write_text(json.dumps(config | {"architectures": ["MyModel"]}))
-    (folder / "mine.py").write_text(TRANSFORMER)
+    (folder / "mine.py").write_text(CODE)
     return folder
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
-import threading
 import time
 import urllib.error
 import urllib.request
 
 import pytest
+from warm import isospace
 
 from isospace.cli import main
 
@@ -44,37 +43,23 @@ def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
     assert (status, "pip install 'isospace[explore]'" in err) == (2, True)
 
 
-def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus):
-    # A shell that starts the tests in the background has them ignore it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def test_it_is_served_until_it_is_interrupted(toy_model, toy_corpus):
     with listen(0) as free:
         port = free.getsockname()[1]
-    pages, served = [], threading.Event()
+    address = f"http://{HOST}:{port}/"
+    process = isospace("explore", toy_model, "--corpus", toy_corpus, "--port", port, "--json")
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-    def visit():
-        deadline = time.monotonic() + 60
+    page, deadline = "", time.monotonic() + 60
+    while not page and time.monotonic() < deadline:
         try:
-            while time.monotonic() < deadline and not pages:
-                try:
-                    with direct.open(f"http://{HOST}:{port}/?q=cat") as answer:
-                        pages.append(answer.read().decode())
-                except urllib.error.HTTPError:
-                    raise
-                except urllib.error.URLError:
-                    time.sleep(0.05)
-        finally:
-            if not served.is_set():  # else it would be for the tests
-                os.kill(os.getpid(), signal.SIGINT)
-
-    visitor = threading.Thread(target=visit, daemon=True)
-    visitor.start()
-    words = ["explore", toy_model, "--corpus", toy_corpus, "--port", port, "--json"]
-    status = main([*map(str, words)])
-    served.set()
-    visitor.join()
-    signal.signal(signal.SIGINT, before)
-    out, err = capsys.readouterr()
-    assert status == 0
-    assert (json.loads(out), err) == ({"url": f"http://{HOST}:{port}/"}, "")
-    assert "400 distinct texts of text.txt" in pages[0]
+            page = direct.open(f"{address}?q=cat").read().decode()
+        except urllib.error.HTTPError:
+            raise
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    process.send(signal.SIGINT)
+    assert process.wait(60) == 0, process.err
+    assert json.loads(process.out) == {"url": address}
+    [assumed] = process.err.splitlines()
+    assert assumed.startswith(f"WARNING {toy_model}: a plain Hugging Face model")
+    assert "400 distinct texts of text.txt" in page

@@ -1,4 +1,4 @@
-"""Compressed vectors in files: documents, queries that are encoded alike, kills, refusals."""
+"""Compressed vectors in files and indexes: documents and queries are compressed alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from encode_files import TEXTS, column, run
+from search_index import TEXTS as INDEXED, YEARS, run as command
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Prompts
@@ -14,6 +15,7 @@ from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, Form
+from isospace.search import SearchIndex
 from isospace.vectors.vector_files import read_compression
 
 QUERIES = ["the big cat", "old city river"]
@@ -21,6 +23,7 @@ QUERIES = ["the big cat", "old city river"]
 
 @pytest.fixture(autouse=True)
 def _narrow_forms(monkeypatch):
+    """PCA to 8 of the toy's 32 dimensions."""
     monkeypatch.setitem(FORMS, "pca-64-int8", Form("int8", 8))
     monkeypatch.setitem(FORMS, "pca-64", Form("float32", 8))
 
@@ -82,3 +85,49 @@ def test_a_compression_is_fitted_on_the_vectors_that_are_stored(config, tmp_path
     ranges = read_compression(config.output / "compression.npz").ranges
     expected = Compression.fit("int8", encoder.embed(TEXTS)).ranges
     assert np.allclose(ranges, expected, atol=1e-5)
+
+
+ASKED = ["the big cat", INDEXED[7], "zebra", "old city river"]
+
+
+@pytest.mark.parametrize(
+    "form", [name for name in FORMS if "256" not in name and "128" not in name]
+)
+def test_an_index_ranks_as_the_measurement_does(toy_model, tmp_path, form):
+    index = SearchIndex.create(
+        tmp_path / "index", str(toy_model), {"year": "int"}, compress=form, fit_on=INDEXED
+    )
+    metadata = [{"year": year} for year in YEARS]
+    index.add(INDEXED, [f"t{i}" for i in range(len(INDEXED))], metadata)
+    index.refresh()
+    index = SearchIndex.open(tmp_path / "index")
+    encoder = load_encoder(str(toy_model), device="cpu")
+    passages, queries = encoder.embed(INDEXED), encoder.embed(ASKED)
+    compression = Compression.fit(form, passages)
+    [(_, expected)] = compression.score_blocks(queries, passages)
+    found = index.search(ASKED, k=10)
+    assert form == "float32" or form in found.protocol
+    for scores, hits in zip(expected, found.hits, strict=True):
+        best = -np.sort(-scores)[:10]
+        places = [int(hit.id[1:]) for hit in hits]
+        assert np.allclose(scores[places], best, atol=1e-3)  # ties stand in any order
+        if not form.startswith("binary"):
+            assert np.allclose([hit.cosine for hit in hits], best, atol=1e-3)
+    some = index.search(ASKED, k=5, where="year < 1910")
+    assert all(hit.metadata["year"] < 1910 for hits in some.hits for hit in hits)
+    assert [len(hits) for hits in index.search(ASKED, k=5, hybrid=True).hits] == [5] * 4
+    again = index.add(INDEXED[:3], ["t0", "t1", "t2"], metadata[:3])
+    assert again.unchanged == 3
+
+
+def test_the_command_stores_a_form(toy_model, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("\n".join(INDEXED), encoding="utf-8")
+    words = "index", tmp_path / "texts.txt", "--to", tmp_path / "index", "--model", toy_model
+    assert command(capsys, *words, "--compress", "int8")[0] == 0
+    assert (tmp_path / "index" / "compression.npz").is_file()
+    assert command(capsys, "search", "zebra", "--index", tmp_path / "index")[0] == 0
+    status, _, err = command(capsys, *words, "--compress", "binary")
+    assert (status, "--compress" in err) == (2, True)
+    (tmp_path / "index" / "compression.npz").write_bytes(b"no zip")
+    with pytest.raises(UserError, match=r"compression\.npz"):
+        SearchIndex.open(tmp_path / "index")
