@@ -1,7 +1,5 @@
 """Characters that look the same get one spelling; what only resembles them stays as it is."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents of every format: what each reader makes of what it may meet."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import shutil

@@ -1,7 +1,5 @@
 """Documents as a corpus: passages, relations, training and test pairs."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

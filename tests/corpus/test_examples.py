@@ -1,7 +1,5 @@
 """Pairs, triples and labels: from columns of a file to a loss that sees the right texts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rows that belong together: near duplicates, and splits that keep groups whole."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

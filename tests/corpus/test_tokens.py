@@ -1,7 +1,5 @@
 """Token ids of a corpus, and what a tokenizer makes of its language."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

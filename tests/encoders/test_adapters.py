@@ -1,7 +1,5 @@
 """Adapters beside frozen layers: what they leave as it is, what they come to, where they fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

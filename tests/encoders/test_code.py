@@ -1,7 +1,5 @@
 """Code that comes with a model runs where the user says so, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decoders as encoders: read at the last token, with their own mask or without it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer

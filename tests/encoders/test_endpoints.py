@@ -4,8 +4,6 @@ What the local encoder gives is what the endpoint must come to; and each way in 
 fail is refused with what came back.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Masked-language models of an encoder's vocabulary; states with something changed on the way."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from model_families import make

@@ -1,7 +1,5 @@
 """Encoders found by name, and what cannot be loaded as one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

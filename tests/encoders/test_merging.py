@@ -1,7 +1,5 @@
 """Weights between a base model and a fine-tuned one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Saved folders: modules, poolings, sums of their files, and vectors that stay the same."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Queries and documents: which prompt and which modules each has, by sentence-transformers' rules."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from prompted import KINDS, load_again, write_prompted

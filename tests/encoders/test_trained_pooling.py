@@ -1,7 +1,5 @@
 """Another reading of an encoder: the vectors by hand, in a saved folder, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

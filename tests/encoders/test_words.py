@@ -1,7 +1,5 @@
 """Word vectors as a base model: the released averages, the file format, what can be done with them."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import get_args

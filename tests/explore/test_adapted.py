@@ -1,7 +1,5 @@
 """The folder of a run of adapt in `explore`: the base and the adapted model, on the test pairs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

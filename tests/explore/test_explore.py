@@ -1,7 +1,5 @@
 """What the pages of `explore` say, against dull loops, and what they refuse."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from html import unescape

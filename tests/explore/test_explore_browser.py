@@ -1,7 +1,5 @@
 """The pages of `explore` in headless Chromium: typed in, read, quiet, readable, safe."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

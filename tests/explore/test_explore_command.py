@@ -1,7 +1,5 @@
 """The command `explore`: what it refuses, what it reads, and that it serves until Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A static twin: what it holds, who loads it, what is said of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

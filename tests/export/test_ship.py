@@ -1,7 +1,5 @@
 """Copies of a model: for sentence-transformers, Hugging Face and ONNX, with their cards."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Queries by a language model, which a fake endpoint plays: requests, filters, kill and resume."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

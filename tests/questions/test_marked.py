@@ -1,7 +1,5 @@
 """Generated queries train and never measure: no command selects or tests with a marked row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Reports: the page of finished and unfinished runs, its pictures, and the command."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

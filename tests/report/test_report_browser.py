@@ -1,7 +1,5 @@
 """The page in headless Chromium, opened from disk: drawn, quiet, readable."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

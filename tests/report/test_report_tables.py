@@ -1,7 +1,5 @@
 """The tables of a report: runs, comparisons, the papers' columns, and their three formats."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

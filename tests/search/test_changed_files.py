@@ -1,7 +1,5 @@
 """Files that are renamed, deleted or spelled in other ways, and rows longer than a passage."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

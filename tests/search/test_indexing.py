@@ -1,7 +1,5 @@
 """From files to an index: types, edits, kills, and what the commands say."""
 
-from __future__ import annotations
-
 import json
 import signal
 from functools import partial

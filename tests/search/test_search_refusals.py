@@ -1,7 +1,5 @@
 """Bad queries, filters, files, models and indexes: one line that names the place."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What a search finds, while rows come and go."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256

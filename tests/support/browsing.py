@@ -1,7 +1,5 @@
 """Pages in headless Chromium: at a width, in a colour scheme, on paper; what they ask for."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """600 texts, how to encode them by the toy model, and what is in a folder: for tests of encode."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Two models made of random word vectors and a corpus with an evil text, for tests of `explore`."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tiny models of each family with layers like BERT's, with random weights."""
 
-from __future__ import annotations
-
 import torch
 from transformers import (
     BertConfig,

@@ -1,7 +1,5 @@
 """Files of rows in every format that isospace reads."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping, Sequence

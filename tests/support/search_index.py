@@ -1,7 +1,5 @@
 """An index of the toy model's, shared by the tests of search."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

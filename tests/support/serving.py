@@ -1,7 +1,5 @@
 """Endpoints on this machine, and other apps: under uvicorn, in a thread of the tests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

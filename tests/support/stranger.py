@@ -1,7 +1,5 @@
 """A program that has never heard of isospace."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The settings of a run of `encode` that takes a moment."""
 
-from __future__ import annotations
-
 import pytest
 
 from isospace.vectors.encode_config import EncodeConfig

@@ -1,7 +1,5 @@
 """Compressed vectors in files and indexes: documents and queries are compressed alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad input, settings and folders, and folders of others: one line each, and nothing is touched."""
 
-from __future__ import annotations
-
 import errno
 from dataclasses import replace
 from pathlib import Path
