@@ -124,19 +124,11 @@ def test_what_is_found_without_the_words_of_the_query():
     """Only the right passage loses its words: what shares any word with the query comes first."""
     pairs = TextPairs("toy", TITLES, PASSAGES)
     alone, others = rank_pairs(by_words, pairs)
-    bare = ("A, reddest, stands alone.", "Cats sleep; one, wakes.", PASSAGES[2], PASSAGES[3])
-    cosines = unit_rows(by_words(TITLES)) @ unit_rows(by_words(PASSAGES)).T
-    right = (unit_rows(by_words(TITLES)) * unit_rows(by_words(bare))).sum(1)
-    for i, rank in enumerate(others.no_shared.ranks):
-        rest = np.delete(cosines[i], i)
-        assert rank == 1 + (rest > right[i] + 1e-6).sum() + (abs(rest - right[i]) <= 1e-6).sum() / 2
     assert alone.ranks.tolist() == [1, 1, 2.5, 1]
     assert others.no_shared.ranks.tolist() == [3, 3, 2.5, 1]  # of a zebra nothing would be left
     _, with_bm25 = compare_pairs(by_words, pairs)
-    assert (
-        with_bm25.table("", "toy").rows[0][NO_SHARED]
-        == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
-    )
+    expected = 100 * np.mean([1 / 3, 1 / 3, 0.4, 1])
+    assert with_bm25.table("", "toy").rows[0][NO_SHARED] == f"{expected:.2f}"
     assert rank_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
 
 

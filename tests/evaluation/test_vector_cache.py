@@ -15,33 +15,25 @@ def encoder(toy_model):
     return load_encoder(str(toy_model), device="cpu")
 
 
-@pytest.fixture
-def encoded(encoder, monkeypatch):
-    """Every list of texts that is encoded in earnest."""
-    calls = []
-    embed = encoder.embed
-    monkeypatch.setattr(
-        encoder, "embed", lambda texts, **rest: calls.append(list(texts)) or embed(texts, **rest)
-    )
-    return calls
+def test_vectors_are_made_once_unless_they_are_damaged(encoder, tmp_path, monkeypatch):
+    calls, embed = [], encoder.embed
 
+    def watched(texts, **rest):
+        calls.append(list(texts))
+        return embed(texts, **rest)
 
-def test_the_second_time_nothing_is_encoded(encoder, encoded, tmp_path):
+    monkeypatch.setattr(encoder, "embed", watched)
     first = cached(encoder, tmp_path)(TEXTS)
     assert np.array_equal(cached(encoder, tmp_path)(tuple(TEXTS)), first)
-    assert encoded == [TEXTS]
-    assert np.array_equal(first, encoder.embed(TEXTS))
-
-
-def test_damaged_vectors_are_made_again(encoder, encoded, tmp_path):
-    first = cached(encoder, tmp_path)(TEXTS)
+    assert calls == [TEXTS]
+    assert np.array_equal(first, embed(TEXTS))
     [path] = tmp_path.rglob("*.npz")
     content = bytearray(path.read_bytes())
     content[bytes(content).find(first.tobytes()) + 7] ^= 8
     path.write_bytes(content)
     for _ in range(2):
         assert np.array_equal(cached(encoder, tmp_path)(TEXTS), first)
-    assert encoded == [TEXTS, TEXTS]
+    assert calls == [TEXTS, TEXTS]
 
 
 def test_other_weights_are_other_vectors(encoder, tmp_path):

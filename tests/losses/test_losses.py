@@ -117,6 +117,7 @@ def test_edge_cases_stay_finite():
         cell = losses.cell_cross_entropy(logits, torch.tensor([[label, 1 - label]]))
         assert cell.isfinite().all()
         assert torch.autograd.grad(cell.sum(), logits)[0].isfinite().all()
+    assert losses.identity_distance(torch.zeros(4, 3)) == 1
     nothing = torch.full((4, 4), torch.nan)
     for distill in (losses.list_net, losses.list_mle, losses.margin_mse):
         assert distill(random(4, 4), nothing.double()) == 0

@@ -144,11 +144,3 @@ def test_the_penalty_of_the_covariance_is_the_encoder_s():
     assert terms["info_nce"].item() == pytest.approx(info_nce(*projected, 0.05).item())
     mean = sum(identity_distance(view).item() for view in encoded) / 2
     assert terms["covariance"].item() == pytest.approx(0.01 * mean)
-
-
-def test_the_penalty_of_the_covariance_ignores_scale_and_has_the_stated_floor():
-    x, few = random(40, 6), random(4, 12)
-    assert identity_distance(7 * x).item() == pytest.approx(identity_distance(x).item())
-    u, _, v = torch.linalg.svd(few - few.mean(0), full_matrices=False)
-    assert identity_distance(u[:, :3] @ v[:3]).item() == pytest.approx(12 / 3 - 1)
-    assert identity_distance(torch.zeros(4, 3)).item() == 1.0
