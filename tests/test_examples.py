@@ -26,19 +26,12 @@ def run(monkeypatch, capsys):
     return run
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A folder of two documents in Markdown."""
-    texts = sentences(6)
-    folder = tmp_path / "manuals"
+def test_search_finds_the_paragraph_that_is_asked_for(run, tmp_path, toy_model):
+    texts, folder = sentences(6), tmp_path / "manuals"
     folder.mkdir()
     (folder / "one.md").write_text("\n\n".join(texts[:3]), encoding="utf-8")
     (folder / "two.md").write_text("\n\n".join(texts[3:]), encoding="utf-8")
-    return folder
-
-
-def test_search_finds_the_paragraph_that_is_asked_for(run, folder, toy_model):
-    question = sentences(6)[4]
+    question = texts[4]
     shown = run("search_your_documents", folder, question, "--model", toy_model)
     assert shown.splitlines()[0] == f"1.00  {question}"
 

@@ -335,30 +335,21 @@ def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mi
     assert "fine-tuned, then whitened by pairs" in kinds
 
 
-def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
-    config, toy_model, tmp_path
-):
-    (tmp_path / "others.csv").write_text("query,passage,score\nwho is it,nobody,1\nwho,me,2\n")
+def test_bad_input_is_refused_before_anything_is_tried(config, toy_model, tmp_path, monkeypatch):
+    glove, others = tmp_path / "glove.txt", tmp_path / "others.csv"
+    glove.write_text("the 0.1 0.2\ncat 0.3 0.4\n")
+    others.write_text("query,passage,score\nwho is it,nobody,1\nwho,me,2\n")
     cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
-    for teacher, message in (
-        (tmp_path / "others.csv", "others.csv: none of its 2 pairs"),
-        (f"base+bm25,{cross}", "`teacher`"),
-    ):
-        output = tmp_path / "run"
-        with pytest.raises(UserError, match=message):
-            adapt(replace(config, teacher=str(teacher), output=output))
-        assert not output.exists()
-
-
-def test_bad_input_is_refused_before_anything_is_tried(config, tmp_path, monkeypatch):
-    (tmp_path / "glove.txt").write_text("the 0.1 0.2\ncat 0.3 0.4\n")
     output = tmp_path / "run"
     for changes, message in (
         ({"other_text": config.text.corpus}, "`other_text` "),
-        ({"model": f"glove:{tmp_path / 'glove.txt'}"}, "`model` glove"),
+        ({"model": f"glove:{glove}"}, "`model` glove"),
+        ({"teacher": str(others)}, "others.csv: none of its 2 pairs"),
+        ({"teacher": f"base+bm25,{cross}"}, "`teacher`"),
     ):
         with pytest.raises(UserError, match=message):
             adapt(replace(config, output=output, **changes))
+        assert not output.exists()
     monkeypatch.setattr("isospace.training.prepare.load_corpus", None)  # a missing file: unread
     for changes in ({"other_text": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}):
         with pytest.raises(UserError, match=r"none.*: (no such f|not a folder)"):

@@ -1,4 +1,4 @@
-"""Comparisons: resumable, equal budgets, the base model in every table, verdicts from all seeds."""
+"""Comparisons: resumable, equal budgets, the base model in every table, and what is refused."""
 
 import json
 import multiprocessing
@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import psutil
 import pytest
+from report_runs import change
 from sts_files import write_senteval
 from warm import isospace
 
@@ -20,8 +21,9 @@ from isospace.comparison.cells import SaidOnce
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.results import read_results
 from isospace.comparison.runs import compare_runs
+from isospace.config import CorpusConfig
 from isospace.errors import Stopped, UserError
-from isospace.objectives import DCL, SCD, SimCSEPP
+from isospace.objectives import DCL, SCD, SimCSEPP, WhitenedCSE
 from isospace.recipes import find
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -168,9 +170,7 @@ def test_a_killed_comparison_takes_its_run_with_it(long_comparison):
 @pytest.mark.exhaustive
 def test_processes_can_share_every_run(base, tmp_path):
     words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "isospace", "compare"]
-    words += ["simcse:head=none", "dcl", "--seeds", "1", "--json"]
-    words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
-    words += ["--budget", "32", "sentences", "--evaluations", "1", "--output", str(tmp_path / "c")]
+    words += ["simcse:head=none", "dcl", *_words(base, 32), "--json", "--output", tmp_path / "c"]
     done = subprocess.run(
         [sys.executable, *words],
         capture_output=True,
@@ -253,3 +253,115 @@ def test_recipes_are_compared_by_name_with_their_own_settings(base, tmp_path, ca
         assert config.learning_rate == wanted.learning_rate
         assert config.text.min_chars == wanted.text.min_chars
         assert (config.model, config.batch_size) == (base.model, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
+        ("simcse:temprature=1", "temprature: no such field.*temperature"),
+        ("simcse:dropout=high", "`dropout` 'high': expected a number"),
+    ],
+)
+def test_bad_contestants_are_refused(base, text, words):
+    with pytest.raises(UserError, match=words):
+        candidate(text, base)
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdict_on", "words"),
+    [
+        ({}, "pairs", "nothing to compare"),
+        ({"simcse": {}}, "sts", r"`verdict_on` sts: .*`data`"),
+        ({"simcse": {"text": CorpusConfig(corpus=("-",))}}, "pairs", "`corpus` -"),
+        ({"base model": {}}, "pairs", "base model: "),
+        (
+            {"dcl": {}, "cut": {"objective": WhitenedCSE(groups=5)}},
+            "pairs",
+            "32 dimensions cannot be cut into 5 groups",
+        ),
+        (
+            {"dcl": {}, "scd": {"pooling": "last2", "other_text": ("other.txt",)}},
+            "pairs",
+            "dcl and scd differ in `pooling`, `other_text`",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_the_first_run(
+    base, tmp_path, rows, verdict_on, words
+):
+    settings = {name: replace(base, **changes) for name, changes in rows.items()}
+    with pytest.raises(UserError, match=words):
+        compare(settings, 1, tmp_path / "c", verdict_on)
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_path):
+    write_senteval(tmp_path / "sts")
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("0 a\t70 b\t5\n0 a\t5 b\t1\n")
+    chosen = replace(base, data=str(tmp_path / "sts"), select="labels", labels=str(labels))
+    with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
+        compare({"simcse": chosen}, 1, tmp_path / "c", "sts")
+    assert not (tmp_path / "c").exists()
+
+
+def test_the_results_of_something_else_stay(base, tmp_path):
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(UserError, match=r"holds results\.json or .* of something else"):
+        compare({"dcl": candidate("dcl", base)}, 1, tmp_path)
+    assert (tmp_path / "report.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["simcse", "--recipe", "dropout"], "simcse and --recipe dropout: a comparison is of"),
+        (["--recipe", "simcse-bert-bas"], "Did you mean simcse-bert-base"),
+    ],
+)
+def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):
+    assert main(["compare", *words, "--output", str(tmp_path / "c")]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_cells_of_other_settings_or_another_text_are_refused(base, tmp_path, toy_corpus):
+    """Gains are taken item by item, so that all runs need the same items."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(toy_corpus.read_text())
+    base = replace(base, text=replace(base.text, corpus=(str(corpus),)))
+    settings = {"simcse": candidate("simcse", base)}
+    compare(settings, 1, tmp_path / "c")
+    other = {"simcse": replace(settings["simcse"], learning_rate=1e-3)}
+    with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
+        compare(other, 1, tmp_path / "c")
+    with corpus.open("a") as file:
+        file.write("one more sentence that nobody has read before\n")
+    with pytest.raises(UserError, match=r"seed-42: .*corpus"):
+        compare(settings, 2, tmp_path / "c")
+    assert (tmp_path / "c" / "results.json").is_file()
+    corpus.write_text(toy_corpus.read_text())
+    moved = (tmp_path / "c").rename(tmp_path / "moved")
+    same = {"simcse": replace(settings["simcse"], checkpoint_minutes=9.0)}
+    compare(same, 2, moved)
+    change(Run(moved / "simcse" / "seed-43"), benchmark="other")
+    with pytest.raises(UserError, match=r"seed-42 and .*seed-43"):
+        compare(same, 2, moved)
+
+
+def test_a_folder_where_another_comparison_runs_is_refused(base, tmp_path):
+    settings = {"simcse": candidate("simcse", base)}
+
+    class Another(Silent):
+        """Compares in the same folder as soon as a run has begun."""
+
+        def line(self, label, text):
+            if label == "train":
+                with pytest.raises(UserError, match="another process"):
+                    compare(settings, 1, tmp_path / "c")
+                asked.append(label)
+
+    asked = []
+    compare(settings, 1, tmp_path / "c", progress=Another())
+    assert asked == ["train"]
+    compare(settings, 1, tmp_path / "c")  # it has let go

@@ -42,26 +42,12 @@ def toy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither read nor fill the user's cache, nor the user's data."""
+def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither read nor fill the user's cache, wait for no disk and measure less other text."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
         patch.delenv("ISOSPACE_DATA", raising=False)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_waiting_for_the_disk() -> Iterator[None]:
-    """Leave writing to the disk to the system: only a loss of power would show a difference."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _less_other_text() -> Iterator[None]:
-    """Of the other text that every verdict is about little is measured: few tests are about it."""
-    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)  # only a loss of power would show a difference
         patch.setattr(other_text, "carried", other_text.carried)
         measure_less_other_text()
         patch.setenv(LESS_OTHER_TEXT, "1")

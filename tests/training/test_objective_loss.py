@@ -15,9 +15,6 @@ from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.training.objective_loss import ObjectiveLoss
 from isospace.views import Views
 
-quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
 TEXTS = sentences(32)
 SMALL = {
     "simcse": OBJECTIVES["simcse"](),
@@ -25,6 +22,11 @@ SMALL = {
     "scd": OBJECTIVES["scd"](projector=(64, 64)),
     "whitenedcse": OBJECTIVES["whitenedcse"](),
 }
+
+
+@pytest.fixture
+def model(toy_model):
+    return load_encoder(str(toy_model), device="cpu").model
 
 
 def features(model, columns=1):
@@ -45,8 +47,7 @@ def views_by_a_loop(model, objective, columns):
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("normalised", [False, True])
-def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised):
-    model = load_encoder(str(toy_model), device="cpu").model
+def test_the_loss_is_the_objective_of_the_same_views(model, name, normalised):
     if normalised:
         model.append(Normalize())
     objective = SMALL[name]
@@ -64,8 +65,7 @@ def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised
     assert all(set(column) == set(features(model)[0]) for column in columns)  # not written into
 
 
-def test_two_columns_are_pairs_in_both_directions(toy_model):
-    model = load_encoder(str(toy_model), device="cpu").model
+def test_two_columns_are_pairs_in_both_directions(model):
     Noise(model).set(0.0)  # with pairs, two views of a text are not needed
     objective, columns = SimCSE(head="none"), features(model, 2)
     [loss] = ObjectiveLoss(model, objective)(columns).values()
@@ -76,24 +76,21 @@ def test_two_columns_are_pairs_in_both_directions(toy_model):
     assert ways[0].item() != pytest.approx(ways[1].item(), rel=1e-4)
 
 
-def test_the_columns_are_the_texts_of_an_example(toy_model):
-    model = load_encoder(str(toy_model), device="cpu").model
+def test_the_columns_are_the_texts_of_an_example(model):
     triples = SimCSE(supervision="triples")
     with pytest.raises(UserError, match=r"simcse .* 1 text\(s\) .*pairs.* has 3 text column"):
         ObjectiveLoss(model, SimCSE())(features(model, 3))
     assert torch.isfinite(sum(ObjectiveLoss(model, triples)(features(model, 3)).values()))
 
 
-def test_a_model_without_dropout_is_refused(toy_model):
-    model = load_encoder(str(toy_model), device="cpu").model
+def test_a_model_without_dropout_is_refused(model):
     Noise(model).set(0.0)
     with pytest.raises(UserError, match=r"dropout of 0.*Noise\(model\)"):
         ObjectiveLoss(model, SimCSE())(features(model))
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_batch_of_one_sentence_teaches_nothing(toy_model, name):
-    model = load_encoder(str(toy_model), device="cpu").model
+def test_a_batch_of_one_sentence_teaches_nothing(model, name):
     objective = SMALL[name]
     loss = ObjectiveLoss(model, objective)
     terms = loss([dict(model.preprocess(TEXTS[:1]))])
@@ -104,10 +101,9 @@ def test_a_batch_of_one_sentence_teaches_nothing(toy_model, name):
     assert all(p.grad is None or not p.grad.any() for p in loss.parameters())
 
 
-@quiet
-def test_gradient_checkpointing_is_refused(toy_model):
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_gradient_checkpointing_is_refused(model):
     """The layers would run again under the rates of another view."""
-    model = load_encoder(str(toy_model), device="cpu").model
     loss = ObjectiveLoss(model, SMALL["scd"])
     model.gradient_checkpointing_enable()  # as the stock trainer switches it on
     with pytest.raises(UserError, match="gradient_checkpointing"):

@@ -1,8 +1,9 @@
-"""Runs that are killed, stopped and gone on with."""
+"""The folder of a run: who holds it, what signals and kills leave, what is resumed and refused."""
 
 import random
 import shutil
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,10 +15,14 @@ from safetensors.torch import load_file, save_file
 from toy import sentences, short_run, write_toy_model
 from warm import WarmProcess, isospace, isospace_main, run_together, together
 
-from isospace.errors import Stopped, UserError
+from isospace.comparison.compare import candidate, compare
+from isospace.encoders.places import ADAPT_SETTINGS
+from isospace.errors import Interrupted, Stopped, UserError
 from isospace.objectives import DiffCSE
+from isospace.system.progress import Silent
 from isospace.training import checkpoint
 from isospace.training.fit import Fit
+from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -232,3 +237,152 @@ def test_seconds_and_memory_are_of_the_sessions_before_a_resumption_too(finished
     results = train(resume=finished_copy.folder).results
     assert results.training.seconds > 1e6
     assert results.training.memory_mb == 1e6
+
+
+def test_a_new_folder_is_named_after_its_model_or_counts_several(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = replace(config, model="some/model", output=None)
+    names = [Run.create(config, "adapt", models=count).folder.name for count in (1, 3)]
+    assert [name.partition("-adapt-")[2] for name in names] == ["model", "3-models"]
+
+
+def test_two_processes_do_not_work_on_one_run(config):
+    run = Run.create(replace(config, budget=(32, "sentences")))
+    with (
+        working_in(run.folder, "", "checkpoints/.lock"),
+        pytest.raises(UserError, match="another process"),
+    ):
+        train(resume=run.folder)
+    train(resume=run.folder)
+    assert run.results is not None
+
+
+def test_what_a_killed_process_left_half_written_goes_away(config):
+    run = Run.create(config)
+    (run.folder / "checkpoints").mkdir()
+    (run.folder / "checkpoints" / ".last.pt.1.tmp").write_bytes(b"torn")
+    (run.folder / ".model.1.tmp").mkdir()
+    with working_in(run.folder, "", "checkpoints/.lock"):
+        left = [path.name for path in run.folder.rglob(".*")]
+    assert left == [".lock"]
+
+
+def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
+    config.output.mkdir()
+    (config.output / ".config.json.1.tmp").write_text("torn")
+    (config.output / ADAPT_SETTINGS).write_text("written before config.json is")
+    assert Run.create(config).folder == config.output
+    assert [path.name for path in config.output.iterdir()] == ["config.json"]
+    (config.output / "config.json").unlink()
+    (config.output / ".notes.tmp").write_text("the user's")
+    with pytest.raises(UserError, match="exists already"):
+        Run.create(config)
+    assert (config.output / ".notes.tmp").exists()
+
+
+OBJECTS = np.array([{}], dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "reason"),
+    [
+        (
+            "items.npz",
+            lambda path: np.savez(path, **{"before/rank": OBJECTS}),
+            "allow_pickle=False",
+        ),
+        ("sample.npz", lambda path: path.write_bytes(path.read_bytes()[:-30]), "BadZipFile"),
+        ("transfer.json", lambda path: path.write_text("["), "JSON"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_reason(finished_copy, name, damage, reason):
+    damage(finished_copy.folder / name)
+    with pytest.raises(UserError, match=rf"^{finished_copy.folder / name}.*{reason}"):
+        _ = finished_copy.items("before"), finished_copy.sample, finished_copy.transfer
+
+
+def test_a_long_sentence_leaves_the_sample_readable(finished_copy):
+    texts, vectors = ["a " * 3000, *map(str, range(999))], np.ones((1000, 4))
+    finished_copy.write_sample(texts, vectors, vectors)
+    assert finished_copy.sample.sentences == tuple(texts)
+
+
+class PressesCtrlC(Silent):
+    """Sends SIGINT at a line (label, words in it), or at ("train", update)."""
+
+    def __init__(self, moment, text=""):
+        self._moment, self._text = moment, text
+        self.lines = []
+        self.pressed = False
+
+    def _press(self):
+        self.pressed = True
+        signal.raise_signal(signal.SIGINT)
+
+    def line(self, label, text):
+        self.lines.append(f"{label} {text}")
+        if label == self._moment and self._text in text and not self.pressed:
+            self._press()
+
+    @contextmanager
+    def bar(self, label, total, done=0):
+        count = done
+
+        def advance(amount, note="", /):
+            nonlocal count
+            count += amount
+            if amount and (label, count) == self._moment:
+                self._press()
+
+        yield advance
+
+
+def long(*moment):
+    """Return a moment that only `make test-all` tries."""
+    return pytest.param(*moment, marks=pytest.mark.exhaustive)
+
+
+@pytest.mark.parametrize("moment", ["corpus", "encoder"])
+def test_while_it_loads_no_run_is_begun(config, moment):
+    with pytest.raises(Interrupted, match="no run was begun"):
+        train(config, progress=PressesCtrlC(moment))
+    assert not config.output.exists()
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "base model",  # the benchmark
+        ("train", 10),  # before an evaluation
+        long("evaluation"),
+        long(("train", 20)),  # the last update
+        "verdict",  # whose results are there already
+        long("load it"),
+    ],
+)
+def test_at_any_moment_of_a_run_one_signal_stops_it_and_nothing_is_lost(
+    config, finished_run, moment
+):
+    with pytest.raises(Interrupted, match=r"interrupted.*`resume`"):
+        train(config, progress=PressesCtrlC(moment))
+    run = Run(config.output)
+    if moment in ("verdict", "load it"):
+        assert_same_run(run, finished_run)
+    else:
+        assert run.results is None
+    assert_same_run(train(resume=config.output).run, finished_run)
+
+
+@pytest.mark.parametrize(("moment", "left"), [(("cell", "2 of 2"), 1), ((("train", 2),), 2)])
+def test_a_comparison_begins_no_other_run_and_the_same_command_resumes(
+    base, tmp_path, moment, left
+):
+    """Between two runs, and inside the first one."""
+    settings = {name: candidate(name, base) for name in ("simcse", "dcl")}
+    with pytest.raises(Interrupted, match="Continue with the same command"):
+        compare(settings, 1, tmp_path / "c", progress=PressesCtrlC(*moment))
+    assert not (tmp_path / "c" / "dcl").exists()
+    assert Run(tmp_path / "c" / "simcse" / "seed-42").last_checkpoint.is_file()
+    progress = PressesCtrlC("never")
+    assert compare(settings, 1, tmp_path / "c", progress=progress) is not None
+    assert len([line for line in progress.lines if line.startswith("cell")]) == left

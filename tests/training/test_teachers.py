@@ -47,11 +47,6 @@ def cosines(encoder, sided, tmp_path_factory):
     return Cosines.made(encoder, sided, tmp_path_factory.mktemp("cache"), Silent())
 
 
-@pytest.fixture(scope="module")
-def cross(toy_model, tmp_path_factory):
-    return write_toy_cross_encoder(tmp_path_factory.mktemp("cross"), toy_model)
-
-
 QUERIES, OWN = np.array([4, 0, 20]), np.array([[11, 30], [12, 4 + 20], [59, 10]])
 
 
@@ -92,7 +87,8 @@ def test_the_average_of_teachers(sided, cosines):
     assert both.digest not in (cosines.digest, fused.digest)
 
 
-def test_a_cross_encoder_gives_its_logits(cross):
+def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
+    cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
     teacher = CrossEncoderTeacher(str(cross), "cpu", TEXTS.__getitem__)
     found = teacher.score_own(QUERIES, OWN)
     model = BertForSequenceClassification.from_pretrained(cross).eval()

@@ -1,4 +1,4 @@
-"""The main job on toy encoders: start to verdict, evaluations, bad input."""
+"""The main job on toy encoders: start to verdict, evaluations, documents, STS sets, bad input."""
 
 import json
 import logging
@@ -12,23 +12,33 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from searches import titled
 from sentence_transformers import SentenceTransformer
-from toy import WORDS, sentences
+from sts_files import write, write_senteval
+from toy import WORDS, sentences, short_run
 from toy_decoder import write_toy_decoder
 
+from isospace.cli import main
+from isospace.comparison.compare import compare
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import is_causal, load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.errors import Stopped, UserError
+from isospace.evaluation import benchmark as benchmark_module
 from isospace.evaluation.other_text import gains_over, other_text_sentence
+from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_pairs, evaluate_sts, load_sts
 from isospace.objectives import Iso, SimCSE
+from isospace.search.index import About, SearchIndex
 from isospace.training import checkpoint
+from isospace.training.batches import Order
 from isospace.training.card import model_card
 from isospace.training.checkpoint import random_state
+from isospace.training.examples import Examples
 from isospace.training.loop import Paces
+from isospace.training.prepare import data_of, load_data
 from isospace.training.results import read_results
-from isospace.training.run import Run
+from isospace.training.run import Run, selected_weight
 from isospace.training.train import train
 from isospace.views import View
 
@@ -323,3 +333,131 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     assert not any(encoded)
     monkeypatch.setattr("isospace.training.fit.cache_folder", lambda: None)
     assert train(replace(config, output=tmp_path / "third")).results.training.evaluations == first
+
+
+def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
+    toy_model, tmp_path, monkeypatch, caplog
+):
+    """1,400 documents of three short passages."""
+    rng, texts = random.Random(0), sentences(4200)
+    rows = [
+        {"title": " ".join(rng.choices(WORDS, k=6)), "text": "\n\n".join(texts[i : i + 3])}
+        for i in range(0, 4200, 3)
+    ]
+    file = tmp_path / "docs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = short_run(toy_model, file, tmp_path / "run")
+    budget = (32, "sentences")
+    config = replace(config, text=titled(file), budget=budget, select="last", evaluations=1)
+    asked = []
+
+    def chosen(encode, pairs):
+        asked.append(pairs)
+        return 1.5
+
+    monkeypatch.setattr(benchmark_module, "select_weight", chosen)
+    with caplog.at_level("INFO", "isospace"):
+        finished = train(config)
+    results, data = finished.results, load_data(config)
+    [choosing] = asked
+    assert set(choosing).isdisjoint(data.benchmark.pairs)
+    assert len(choosing) >= 100
+    assert results.base.pairs.candidates == len(data.corpus.held_out())
+    for state in (results.base, results.adapted):
+        assert state.with_bm25.weight == 1.5
+    assert list(results.with_bm25) == ["BM25", "base model + BM25", "adapted + BM25"]
+    gain = results.with_bm25["base model + BM25"].mean
+    assert gain == pytest.approx(results.base.with_bm25.hybrid.mrr - results.base.pairs.mrr)
+    assert results.recommendation in caplog.text
+    card = (finished.model_folder / "README.md").read_text()
+    assert "| this model + BM25 |" in card
+
+    # An index of its model searches by it, unless another is asked for.
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(sentences(30)))
+    for number, model in enumerate((finished.run.folder, finished.model_folder)):
+        to = tmp_path / f"index-{number}"
+        assert main(["index", str(file), "--to", str(to), "--model", str(model), "--json"]) == 0
+        assert About.read(to).bm25_weight == 1.5
+    index = SearchIndex.open(to)
+    assert "weight 1.5" in index.search("the cat", hybrid=True).protocol
+    assert selected_weight(config.model) is selected_weight("minilm") is None
+
+
+def test_an_epoch_is_a_pass_though_batches_keep_alike_pairs_apart(toy_model, tmp_path):
+    """Where a few titles have most of the pairs all others were seen several times."""
+    texts = sentences(1000, seed=5)
+    titles = texts[:100] + [text for text in texts[100:105] for _ in range(80)]
+    rows = [{"a": title, "b": text} for title, text in zip(titles, texts[500:], strict=True)]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = replace(
+        short_run(toy_model, file, tmp_path / "run"),
+        text=CorpusConfig(corpus=(str(file),), columns=("a", "b")),
+        objective=SimCSE(head="none"),
+        views="pairs",
+        budget=(1.0, "epochs"),
+        batch_size=8,
+        evaluations=1,
+    )
+    examples = Examples.from_corpus(config, load_data(config).corpus)
+    a_pass = Order(examples, 8, config.seed).per_epoch
+    assert train(config).results.training.steps == a_pass < len(examples) // 8
+
+
+@pytest.fixture
+def sts_sets(tmp_path):
+    """The sets of sts_files.py, with dev sets that an encoder does not score as it scores test."""
+    write_senteval(tmp_path / "sts")
+    pairs = [("the cat sat", "a dog runs"), ("red tree", "old tree"), ("a file", "blue river")]
+    gold = (4.0, 1.0, 3.0)
+    rows = zip(range(3), pairs, gold, strict=True)
+    lines = [
+        (f"g\tf\t2012\t1\t{g}\t{a}\t{b}\n", f"{i}\t{a}\t{b}\t{g}\tX\r\n") for i, (a, b), g in rows
+    ]
+    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
+    write(tmp_path / "sts/STS/STSBenchmark/sts-dev.csv", "".join(line for line, _ in lines))
+    write(tmp_path / "sts/SICK/SICK_trial.txt", header + "".join(line for _, line in lines))
+    return tmp_path / "sts"
+
+
+@pytest.mark.parametrize(
+    ("labels", "task"), [("stsb-dev", "STSBenchmark"), ("sickr-dev", "SICKRelatedness")]
+)
+def test_dev_chooses_and_test_is_scored(config, sts_sets, labels, task):
+    settings = replace(
+        config, data=str(sts_sets), select="labels", labels=labels, precision="float32"
+    )
+    outcome = train(settings)
+    sets, embed = load_sts(sts_sets), load_encoder(config.model).embed
+    dev, test = (evaluate_pairs(embed, sets[task].subsets[split]) for split in ("dev", "test"))
+    assert abs(dev - test) > 0.1
+    start, *later = outcome.results.training.evaluations
+    assert start["labels_spearman"] == pytest.approx(dev)
+    best = max((start, *later), key=lambda evaluation: evaluation["labels_spearman"])
+    assert outcome.results.training.choice.step == best["step"]
+    scored = outcome.results.base.sts.paper_row
+    only_test = {name: one.test_only() for name, one in sets.items()}
+    assert scored == pytest.approx(evaluate_sts(embed, only_test).paper_row(), nan_ok=True)
+    gold = outcome.run.items("gold")
+    assert list(gold) == list(PAPER_COLUMNS.values())
+    np.testing.assert_array_equal(gold[PAPER_COLUMNS[task]], sets[task].subsets["test"].gold)
+    assert outcome.results.labels == labels
+    data, same = data_of(outcome.run)  # without the sets, which may be elsewhere by now
+    assert same
+    assert data.benchmark.pairs_digest() == outcome.results.pairs
+
+
+def test_a_comparison_can_be_about_the_average_of_the_sets(base, sts_sets, tmp_path):
+    found = compare({"simcse": replace(base, data=str(sts_sets))}, 1, tmp_path / "c", "sts")
+    assert found.measure == "Avg"
+    sets = {name: task.test_only() for name, task in load_sts(sts_sets).items()}
+    row = evaluate_sts(load_encoder(base.model).embed, sets).paper_row()
+    assert found.scores["base model"]["Avg"].mean == pytest.approx(row["Avg"], abs=0.01)
+    subsets = [pairs for task in sets.values() for pairs in task.subsets.values()]
+    gain = found.gains["simcse"]["Avg"].over_base
+    # A difference of averages that are shown, to their last digit.
+    shown = {row: scores["Avg"].mean for row, scores in found.scores.items()}
+    assert 100 * gain.mean == pytest.approx(shown["simcse"] - shown["base model"], abs=1e-9)
+    assert gain.items == sum(map(len, subsets))
+    assert gain.groups == len({text for pairs in subsets for pair in pairs for text in pair})
