@@ -52,17 +52,14 @@ def move(encoder):
                 parameter.add_(0.1 * torch.randn_like(parameter))
 
 
-def batch_of(encoder):
-    return encoder.tokens.collate(encoder.tokens.ids(TEXTS))
-
-
 def test_the_start_is_as_it_was_and_the_adapters_alone_get_gradients(model):
     plain, encoder = load_encoder(str(model), device="cpu"), adapted(model)
     np.testing.assert_allclose(encoder.embed(TEXTS), plain.embed(TEXTS), atol=1e-6)
     assert weights_hash(encoder) == weights_hash(plain)
     assert not encoder.is_fast
     move(encoder)
-    [vectors] = encoder(batch_of(encoder), [View(dropout=0.0)])
+    batch = encoder.tokens.collate(encoder.tokens.ids(TEXTS))
+    [vectors] = encoder(batch, [View(dropout=0.0)])
     vectors.square().sum().backward()
     with_gradient = {name for name, p in encoder.named_parameters() if p.grad is not None}
     trained = {name for name, p in encoder.named_parameters() if p.requires_grad}

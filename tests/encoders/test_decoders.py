@@ -12,23 +12,18 @@ from isospace.encoders.parity import PROBES
 from isospace.encoders.saving import save_model
 
 TEXTS = [*sentences(20), "x", *PROBES]
-FAMILIES = ("qwen3", "llama", "gemma", "gpt2")
 
 
-@pytest.fixture(scope="module", params=[*FAMILIES, "llama, padded left"])
-def model(request, tmp_path_factory):
-    family, *left = request.param.split(", ")
-    folder = tmp_path_factory.mktemp("decoder") / family
-    return write_toy_decoder(folder, family, "left" if left else "right")
-
-
-def test_a_folder_is_read_at_the_last_token_as_sentence_transformers_reads_it(model, tmp_path):
+@pytest.mark.parametrize("family", ["qwen3", "llama", "llama, padded left", "gemma", "gpt2"])
+def test_a_folder_is_read_at_the_last_token_as_sentence_transformers_reads_it(tmp_path, family):
     """Of the same folder, and of the one that is written; the empty text too."""
-    encoder = load_encoder(str(model), device="cpu")
+    family, *left = family.split(", ")
+    folder = write_toy_decoder(tmp_path / "decoder", family, "left" if left else "right")
+    encoder = load_encoder(str(folder), device="cpu")
     assert encoder.pooling == "lasttoken"
     assert is_causal(encoder)
     assert encoder.tokenizer.pad_token == END
-    transformer = Transformer(str(model))
+    transformer = Transformer(str(folder))
     transformer.tokenizer.pad_token = transformer.tokenizer.eos_token
     theirs = SentenceTransformer(modules=[transformer, Pooling(32, "lasttoken")], device="cpu")
     np.testing.assert_allclose(encoder.embed(TEXTS), theirs.encode(TEXTS), atol=2e-6)

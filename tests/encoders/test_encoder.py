@@ -26,14 +26,6 @@ def one_batch(encoder: Encoder, texts=TEXTS):
     return encoder.tokens.collate(encoder.tokens.ids(texts))
 
 
-def passes_through(encoder):
-    """A list that gets the number of texts of every pass from here on."""
-    sizes = []
-    pooling = encoder.model[1]
-    pooling.register_forward_hook(lambda *call: sizes.append(len(call[-1]["sentence_embedding"])))
-    return sizes
-
-
 def state(encoder):
     return [(m.training, getattr(m, "p", None)) for m in encoder.model.modules()]
 
@@ -71,7 +63,10 @@ def test_each_view_is_made_from_its_text(encoder):
     views = np.stack([v.detach().numpy() for v in encoder(batch, plan)])
     for view, row in zip(plan, views, strict=True):
         assert np.allclose(row, encoder.embed(texts[view.text]), atol=1e-6)
-    passes = passes_through(encoder)
+    passes = []  # the number of texts of each
+    encoder.model[1].register_forward_hook(
+        lambda *call: passes.append(len(call[-1]["sentence_embedding"]))
+    )
     encoder(batch, [View(), View(text=1), View(0.3, text=2), View(text=2)])
     assert passes == [12, 4]
 

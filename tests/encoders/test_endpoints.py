@@ -97,33 +97,32 @@ def adapted(server, text, tmp_path_factory) -> Path:
     return adapt(config, progress=Silent()).run.folder
 
 
-@pytest.fixture(params=[False, True], ids=["both sides", "queries only"])
-def config(request, name, text, tmp_path) -> AdaptConfig:
-    return AdaptConfig(
+@pytest.mark.parametrize("queries_only", [False, True], ids=["both sides", "queries only"])
+def test_adapt_tries_closed_forms_and_ships_the_map(
+    name, server, base, text, tmp_path, queries_only
+):
+    config = AdaptConfig(
         model=name,
         text=text,
         max_drop=100,
         precision="float32",
         max_length=64,
-        queries_only=request.param,
+        queries_only=queries_only,
         output=tmp_path / "run",
     )
-
-
-def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_path):
     finished = adapt(config, progress=Silent())
     assert set(server.sent.values()) == {1}
     assert finished.results.training.steps == 0
     candidates = json.loads((finished.run.folder / "candidates.json").read_text())
-    assert config.queries_only or any("linear maps" in note for note in candidates["notes"])
-    if config.queries_only:  # which is tried alike for a local model
+    assert queries_only or any("linear maps" in note for note in candidates["notes"])
+    if queries_only:  # which is tried alike for a local model
         untrained = replace(config, model=str(base), budget=(1, "tokens"))
         local = adapt(replace(untrained, output=tmp_path / "local"), None, Silent())
         ours, theirs = finished.results.verdict.gain, local.results.verdict.gain
         assert ours.mean == pytest.approx(theirs.mean, abs=1e-6)
     shipped, given = load_encoder(str(finished.run.folder)), load_encoder(config.model)
     documents = shipped.embed(TEXTS, side="document")
-    if config.queries_only:
+    if queries_only:
         assert documents.tobytes() == given.embed(TEXTS).tobytes()
     card = run_card(finished.model_folder, "safetensors")
     mapped = card["map_vectors"](given.embed(TEXTS))

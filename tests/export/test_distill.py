@@ -52,12 +52,6 @@ def full(config):
     return distill(config)
 
 
-@pytest.fixture(scope="module")
-def queries(config):
-    changed = replace(config, queries_only=True, output=config.output.parent / "queries")
-    return changed, distill(changed)
-
-
 def data_of(config):
     return load_data(replace(find("pairs").config, model=config.model, text=config.text))
 
@@ -91,9 +85,9 @@ def test_the_card_names_no_text_and_says_the_loss(config, full):
     assert not any(text in card for text in sentences(400, seed=4))
 
 
-def test_static_queries_search_an_index_of_the_encoder(config, queries):
-    changed, results = queries
-    folder = changed.output
+def test_static_queries_search_an_index_of_the_encoder(config, tmp_path):
+    folder = tmp_path / "queries"
+    results = distill(replace(config, queries_only=True, output=folder))
     twin, encoder = load_encoder(str(folder)), load_encoder(config.model)
     np.testing.assert_allclose(twin.embed(TEXTS, side="document"), encoder.embed(TEXTS), atol=1e-6)
     assert weights_hash(twin, "document") == weights_hash(encoder, "document")

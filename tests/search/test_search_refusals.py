@@ -101,20 +101,13 @@ def test_halves_of_surrogate_pairs_are_question_marks(index, hybrid):
     assert index.delete("id = 'caf\udce9'") == 1
 
 
-def truncate(folder, pattern):
-    for path in folder.glob(pattern):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda folder: truncate(folder, "texts.lance/data/*"),
-        lambda folder: replace(About.read(folder), columns={"a": "int"}).write(folder),
-    ],
-)
-def test_a_damaged_index_is_named(folder, capsys, damage):
-    damage(folder)
+@pytest.mark.parametrize("half", [True, False], ids=["half of its data", "other columns"])
+def test_a_damaged_index_is_named(folder, capsys, half):
+    if half:
+        for path in folder.glob("texts.lance/data/*"):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    else:
+        replace(About.read(folder), columns={"a": "int"}).write(folder)
     line = refusal(capsys, "search", "cat", "--index", folder)
     assert re.search(rf"{folder}.*(cannot be|damaged).*ndex the texts anew", line)
 

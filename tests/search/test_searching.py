@@ -125,20 +125,16 @@ def test_ids_and_texts_of_any_characters(index):
     assert len(index) == 300
 
 
-def test_rows_that_were_added_later_are_found(index, lowered):
+def test_added_rows_are_found_and_train_the_index_when_they_have_doubled(index, lowered):
     index.refresh()
+    assert index.about.approximate.rows == 300
     index.add(["the old river"], ["late"], [{"year": 3}])
     results = index.search("the old river", k=2)
     assert "approximate" in results.protocol
     assert results.hits[0][0].id == "late"
     assert index.search("the old river", where="year < 5").hits[0][0].id == "late"
     assert index.search("late zebra river", k=3, hybrid=True).hits[0]
-
-
-def test_the_approximate_index_is_trained_again_when_the_rows_have_doubled(index, lowered):
-    index.refresh()
-    assert index.about.approximate.rows == 300
-    index.add(sentences(100, seed=8), [f"u{i}" for i in range(100)])
+    index.add(sentences(99, seed=8), [f"u{i}" for i in range(99)])
     index.refresh()
     assert index.about.approximate.rows == 300
     index.add(sentences(300, seed=9), [f"v{i}" for i in range(300)])

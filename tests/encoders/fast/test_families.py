@@ -25,22 +25,6 @@ def _batch(lengths=(5, 30, 1, 17), padding=0):
     return ids, mask
 
 
-def _check_equal(model, ids, mask, tolerance, first_only=False):
-    used = [(n, p) for n, p in model.named_parameters() if "pooler" not in n]
-    wanted = model(input_ids=ids, attention_mask=mask).last_hidden_state * mask.unsqueeze(-1)
-    wanted = wanted[:, :1] if first_only else wanted
-    weights = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1)).to(wanted)
-    wanted_gradients = torch.autograd.grad((wanted * weights).sum(), [p for _, p in used])
-    states = fast.forward(model, ids, mask, first_only)
-    gradients = torch.autograd.grad((states * weights).sum(), [p for _, p in used])
-    assert states.dtype == wanted.dtype
-    torch.testing.assert_close(states, wanted, rtol=tolerance, atol=tolerance)
-    for (name, _), a, b in zip(used, gradients, wanted_gradients, strict=True):
-        torch.testing.assert_close(
-            a, b, rtol=tolerance, atol=tolerance * float(b.abs().max() + 1), msg=name
-        )
-
-
 @pytest.fixture
 def exact_rotation(monkeypatch):
     """ModernBERT's queries and keys pass through float32 in transformers; here they do not."""
@@ -62,7 +46,18 @@ def test_values_and_gradients_are_the_models_own(name, first_only):
     assert fast.fits(model)
     ids, mask = _batch(padding=model.config.pad_token_id)
     ids[1, 7] = model.config.pad_token_id
-    _check_equal(model, ids, mask, 1e-10, first_only)
+    used = [(n, p) for n, p in model.named_parameters() if "pooler" not in n]
+    wanted = model(input_ids=ids, attention_mask=mask).last_hidden_state * mask.unsqueeze(-1)
+    wanted = wanted[:, :1] if first_only else wanted
+    weights = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1)).to(wanted)
+    wanted_gradients = torch.autograd.grad((wanted * weights).sum(), [p for _, p in used])
+    states = fast.forward(model, ids, mask, first_only)
+    gradients = torch.autograd.grad((states * weights).sum(), [p for _, p in used])
+    assert states.dtype == wanted.dtype
+    torch.testing.assert_close(states, wanted, rtol=1e-10, atol=1e-10)
+    for (name, _), a, b in zip(used, gradients, wanted_gradients, strict=True):
+        atol = 1e-10 * float(b.abs().max() + 1)
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=atol, msg=name)
 
 
 @pytest.mark.parametrize("name", KINDS)
