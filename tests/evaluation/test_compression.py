@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sts_files import write
 
 from isospace.cli import main
 from isospace.evaluation.compression import MOST_LOST, measure_forms
@@ -61,11 +62,10 @@ def test_own_pairs_and_judged_queries_are_measured(toy_model, tmp_path, capsys):
     rows = [f"{word} runs\t{word} sat on the mat" for word in words]
     (tmp_path / "pairs.tsv").write_text("\n".join(rows))
     judged = tmp_path / "judged"
-    (judged / "qrels").mkdir(parents=True)
     lines = "\n".join(json.dumps({"_id": word, "text": f"{word} runs"}) for word in words)
-    (judged / "queries.jsonl").write_text(lines)
-    (judged / "corpus.jsonl").write_text(lines.replace("runs", "sat on the mat"))
-    (judged / "qrels" / "test.tsv").write_text("\n".join(f"{w}\t{w}\t1" for w in words))
+    write(judged / "queries.jsonl", lines)
+    write(judged / "corpus.jsonl", lines.replace("runs", "sat on the mat"))
+    write(judged / "qrels" / "test.tsv", "\n".join(f"{w}\t{w}\t1" for w in words))
     own = [str(tmp_path / "pairs.tsv"), str(judged)]
     assert main(["evaluate", str(toy_model), "--compress", "--own", *own, "--json"]) == 0
     of_pairs, of_queries = json.loads(capsys.readouterr().out)

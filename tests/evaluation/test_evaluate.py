@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from report_runs import finish, write_run
-from sts_files import write_senteval
+from sts_files import write, write_senteval
 from toy import sentences
 
 from isospace.cli import main
@@ -137,13 +137,12 @@ def test_what_is_refused_before_a_model_is_loaded(
 
 def test_judged_queries_of_several_models_are_one_table(toy_model, tmp_path, capsys):
     judged = tmp_path / "beir"
-    (judged / "qrels").mkdir(parents=True)
     for side, words in (("corpus", None), ("queries", 3)):
         texts = [" ".join(text.split()[:words]) for text in sentences(40)]
         rows = [json.dumps({"_id": f"{side[0]}{i}", "text": text}) for i, text in enumerate(texts)]
-        (judged / f"{side}.jsonl").write_text("\n".join(rows))
+        write(judged / f"{side}.jsonl", "\n".join(rows))
     qrels = "".join(f"q{i}\tc{i}\t{min(i, 1)}\n" for i in range(40))
-    (judged / "qrels/test.tsv").write_text(qrels)
+    write(judged / "qrels/test.tsv", qrels)
     other = tmp_path / "other"
     shutil.copytree(toy_model, other)
     assert main(["evaluate", str(toy_model), str(other), "--own", str(judged)]) == 0

@@ -76,15 +76,14 @@ def test_bm25_is_lucenes():
 def test_the_sides_are_encoded_by_their_own():
     asked = []
 
-    def queries(texts):
-        asked.append(("queries", set(texts)))
-        return meaning(texts)
+    def watched(side):
+        def encode(texts):
+            asked.append((side, set(texts)))
+            return meaning(texts)
 
-    def documents(texts):
-        asked.append(("documents", set(texts)))
-        return meaning(texts)
+        return encode
 
-    sides = PromptedEncoders(queries, documents, collapsed)
+    sides = PromptedEncoders(watched("queries"), watched("documents"), collapsed)
     compare_judged(sides, judged())
     assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
     asked.clear()

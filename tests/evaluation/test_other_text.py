@@ -57,11 +57,6 @@ def other_text():
     return OtherText.make(LINES)
 
 
-@pytest.fixture(scope="module")
-def start(other_text):
-    return other_text.measure(encode)
-
-
 def test_what_chooses_shares_nothing_with_what_judges(other_text):
     assert other_text.validation_pairs.keys() == other_text.test_pairs.keys() == CARRIED.keys()
     for name, judges in other_text.test_pairs.items():
@@ -136,7 +131,7 @@ def tasks(tmp_path_factory):
     return load_sts_data(str(folder))
 
 
-def test_sts_is_the_average_of_the_test_sets(tasks, start):
+def test_sts_is_the_average_of_the_test_sets(tasks):
     found = OtherText.make(LINES, tasks=tasks)
     assert found.described.startswith("STS (average of the test sets), docstrings (400 pairs)")
     corpus = SimpleNamespace(held_out=lambda places: [], test=None)
@@ -181,7 +176,8 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
     assert values.shape[1] == sum(map(len, without.known.gold.values()))
 
 
-def test_items_on_disk_say_what_was_measured(other_text, start):
+def test_items_on_disk_say_what_was_measured(other_text):
+    start = other_text.measure(encode)
     after = other_text.measure(functools.partial(encode, noise=0.3))
     before, later = other_text.items(start), other_text.items(after)
     found = gains_over([later], before)

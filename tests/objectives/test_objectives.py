@@ -168,21 +168,19 @@ def inputs_of(objective, encoded, rows):
 
 def see(objective, encoded, projected, rows=None):
     """The views as the loop gives them: tokens, labels, auxiliaries that remember a batch."""
-    generator = torch.Generator().manual_seed(1)
     plan = enumerate(objective.views)
     tokens = {i: tokens_for(encoded[i]) for i, view in plan if view.read == "tokens"}
     auxiliaries = copy.deepcopy(auxiliaries_of(objective, upcast(encoded).dtype))
     for auxiliary in auxiliaries.values():
         if isinstance(auxiliary, Queue):
-            drawn = torch.randn(BATCH, auxiliary.dim, generator=generator)
+            drawn = random(BATCH, auxiliary.dim, seed=1)
             auxiliary.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision
     rows = rows or list(range(encoded.shape[1]))
     labels = torch.tensor(rows) % CLASSES if objective.reads_labels else None
     inputs = inputs_of(objective, encoded, rows)
     teacher = None
     if objective.reads_teacher:
-        drawn = torch.rand(BATCH, BATCH, generator=torch.Generator().manual_seed(2))
-        teacher = drawn[rows][:, rows]
+        teacher = random(BATCH, BATCH, seed=2)[rows][:, rows]
     return Views(encoded, projected, tokens, auxiliaries, inputs, labels, teacher=teacher)
 
 
@@ -195,9 +193,7 @@ def total(terms):
 
 
 @cases
-def test_terms_are_finite_named_scalars_with_a_gradient_to_every_view_and_the_head(
-    case,
-):
+def test_terms_are_finite_named_scalars_with_a_gradient_to_every_view_and_the_head(case):
     objective = build(*case)
     assert type(objective)(**json.loads(json.dumps(objective.to_json()))) == objective
     head = head_of(objective)
@@ -319,9 +315,7 @@ def test_documentation_has_formula_relations_and_a_line_per_field(name):
 
 
 @cases
-def test_heads_draw_from_their_seed_alone_and_go_on_from_a_checkpoint(
-    case,
-):
+def test_heads_draw_from_their_seed_alone_and_go_on_from_a_checkpoint(case):
     objective = build(*case)
     encoded = encoded_for(objective).float()
     before = torch.get_rng_state()

@@ -5,6 +5,7 @@ import pytest
 import torch
 from golden_files import files, read
 from hypothesis import given, settings, strategies as st
+from objective_views import random
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch.nn.functional import normalize
 
@@ -22,10 +23,8 @@ PLAIN = Whitening(shrinkage=0.0)
 
 def vectors(n=200, dim=6, seed=0):
     """Correlated columns of unequal scale, far from the origin."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(n, dim, generator=generator, dtype=torch.float64)
-    mixing = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
-    return x * torch.logspace(0, -2, dim, dtype=torch.float64) @ mixing + 3
+    scale = torch.logspace(0, -2, dim, dtype=torch.float64)
+    return random(n, dim, seed=seed) * scale @ random(dim, dim, seed=seed + 7) + 3
 
 
 @settings(deadline=None, max_examples=30)
@@ -156,12 +155,10 @@ def test_fitted_map(path, ddof):
 
 def pairs(n=200, dim=6, seed=0):
     """Pairs about common points; they differ most in other directions than the points do."""
-    generator = torch.Generator().manual_seed(seed)
-    draw = [torch.randn(n, dim, generator=generator, dtype=torch.float64) for _ in range(3)]
-    mixing = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
-    points = draw[0] * torch.logspace(0, -1, dim, dtype=torch.float64) @ mixing + 3
-    scale = torch.logspace(-1, 0, dim, dtype=torch.float64)
-    return points + draw[1] * scale, points + draw[2] * scale + 0.5
+    common, first, second = (random(n, dim, seed=seed + 100 * place) for place in range(3))
+    spread = torch.logspace(0, -1, dim, dtype=torch.float64)
+    points = common * spread @ random(dim, dim, seed=seed + 7) + 3
+    return points + first * spread.flip(0), points + second * spread.flip(0) + 0.5
 
 
 def relevant_components(x, y, power):

@@ -104,14 +104,6 @@ def test_auto_from_text_to_folder(setting):
     assert not any(sentence in card for sentence in sentences(400))
 
 
-def verdict_of(kind):
-    def verdict(self, before, after, base_kept, *_):
-        gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
-        return Verdict(kind, "", "MRR", gain)
-
-    return verdict
-
-
 def trying(**mrr):
     """`try_powers` of a corpus in which the model as it is, and power 0.5, reach such MRR."""
     places = {None: mrr["none"], 0.5: mrr["half"]}
@@ -136,7 +128,8 @@ def trying(**mrr):
 def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     setting, monkeypatch, power, dim, kind, whitened
 ):
-    monkeypatch.setattr(Benchmark, "verdict", verdict_of(kind))
+    gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
+    monkeypatch.setattr(Benchmark, "verdict", lambda *_: Verdict(kind, "", "MRR", gain))
     monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.1, half=0.2))
     config = replace(setting, power=power, whitening=Whitening(dim=dim))
     outcome = whiten_model(config)
