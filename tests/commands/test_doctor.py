@@ -5,17 +5,13 @@ import json
 from isospace.cli import main
 
 
-def diagnose(capsys):
-    assert main(["doctor", "--json"]) == 0
-    return {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
-
-
 def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
     absent = {"onnxruntime", "uvicorn"}
     monkeypatch.setattr(
         "isospace.commands.doctor.find_spec", lambda name: None if name in absent else name
     )
-    found = diagnose(capsys)
+    assert main(["doctor", "--json"]) == 0
+    found = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
     onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
     assert not onnx["ok"]
     assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
