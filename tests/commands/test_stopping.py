@@ -11,6 +11,7 @@ import pytest
 
 from isospace.cli import main
 from isospace.encoders.encoder import Encoder
+from isospace.vectors.encode_config import EncodeConfig
 
 
 @pytest.mark.exhaustive
@@ -42,11 +43,11 @@ def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_encode_keeps_its_shards_and_the_same_command_resumes(
-    encode_config, monkeypatch, capsys, number
+    toy_model, text_file, tmp_path, monkeypatch, capsys, number
 ):
-    output, embed = encode_config.output, Encoder.embed
-    words = ["encode", encode_config.model, *encode_config.inputs, "-o", str(output)]
-    words += ["--shard-size", "128"]
+    monkeypatch.setattr(EncodeConfig, "WINDOW", 64)
+    output, embed = tmp_path / "out", Encoder.embed
+    words = ["encode", str(toy_model), str(text_file), "-o", str(output), "--shard-size", "128"]
 
     def stopped(*arguments, **options):
         if (output / "part-00001.parquet").exists():
