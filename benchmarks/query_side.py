@@ -34,7 +34,7 @@ from isospace.adaptation.candidates import (
     Candidate,
     queries_by_pairs,
 )
-from isospace.adaptation.fine_tune import _QUERY_WEIGHTS
+from isospace.adaptation.fine_tune import QUERY_WEIGHTS
 from isospace.adaptation.results import read_candidates
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
@@ -104,7 +104,7 @@ def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
     )
     run = (adapt(resume=output) if begun(output) else adapt(config)).run
     data = load_data(run.config, other_text_selects=True)
-    weights = checkpoint.load(output / _QUERY_WEIGHTS)["weights"]
+    weights = checkpoint.load(output / QUERY_WEIGHTS)["weights"]
     encoders = CandidateEncoders.load(run.config, data.corpus, queries_only=True)
     encoders = replace(encoders, trained=weights, folder=output / "vectors")
     encode = encoders.encode(BASE_MODEL)

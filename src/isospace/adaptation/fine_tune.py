@@ -244,7 +244,7 @@ def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]
 
 MOST_PASSAGES, FEWEST_PASSAGES = 12_000, 1_000
 """Largest and smallest number of pairs whose passages a query is compared with."""
-_QUERY_WEIGHTS = "checkpoints/queries.pt"
+QUERY_WEIGHTS = "checkpoints/queries.pt"
 """File in the run's folder with the final weights."""
 _WARM_UP = 0.1
 """Share of the updates in which the learning rate rises."""
@@ -351,7 +351,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
     A stopped training begins anew: one pass over the queries takes minutes, whatever the budget.
     `until` is the time at which the search must end; `None` for a budget in tokens.
     """
-    file, config = search.run.folder / _QUERY_WEIGHTS, search.task.training
+    file, config = search.run.folder / QUERY_WEIGHTS, search.task.training
     if not file.is_file():
         checkpoint.save(file, _trained_state(search, until))
     state = checkpoint.load(file)
