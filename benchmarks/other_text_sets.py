@@ -4,7 +4,7 @@
 
 FOLDER gets the two files of src/isospace/evaluation/data/, made of pinned packages (`corpora`):
 docstrings of wheels whose licences allow it, and words with their definitions of WordNet. The files
-must have the hashes below (tests/benchmarks/test_other_text_sets.py).
+must have the hashes below (tests/benchmarks/test_scripts.py).
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class VaSCL(Objective):
     """
 
     neighbours: PositiveInt = 16
-    """k, nearest sentences of the batch that are negatives of a virtual view, if it has so many."""
+    """k, the number of nearest sentences in the batch that are negatives of a virtual view; in a
+    small batch, all others."""
     radius: PositiveFloat = 15.0
     """Delta, length of the step from a sentence to its virtual view."""
     start_radius: PositiveFloat = 15.0

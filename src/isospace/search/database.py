@@ -635,7 +635,8 @@ def _require_same_row(key: str, row: str, other: str) -> None:
         long_row = other if row == key else row
         raise UserError(
             f"row {key}: a passage of the long row {long_row} has this id too. Give one of the two "
-            f"rows another id. If row {long_row} is gone, delete its passages first"
+            f"rows another id. If row {long_row} is gone, first delete its passages (`delete` "
+            "CONDITION)"
         )
 
 
