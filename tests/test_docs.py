@@ -32,7 +32,7 @@ def test_every_objective_is_in_the_table_of_families():
 def links(page):
     """Return the targets of a page's links and their anchors, but for those to other servers."""
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", prose)
+    return re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?(?:\s+\"[^\"]*\")?\)", prose)
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), ROOT / "examples" / "README.md"])

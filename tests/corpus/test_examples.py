@@ -96,6 +96,16 @@ def test_every_row_is_counted_once_and_keeps_its_label(tmp_path):
     }
 
 
+def test_the_third_text_is_checked_too(tmp_path):
+    a, b = "the old cat reads here", "a cat that reads over there"
+    dropped = [(a, b, third) for third in ("", "short", "A text of the benchmark.")]
+    file = put(tmp_path / "a.csv", [*rows(30), *dropped])
+    corpus = load(file, tmp_path, exclude=("A text of the benchmark.",), held_out=0)
+    counts = [corpus.counts[name] for name in ("empty", "too short", "evaluation pairs")]
+    assert counts == [1, 1, 1]
+    assert examples_of(corpus) == rows(30)
+
+
 def held_pairs(corpus: Corpus) -> set[Row]:
     """All validation and test pairs."""
     return {*corpus.pairs.dev, *corpus.pairs.test}

@@ -80,7 +80,7 @@ def test_other_encodings(tmp_path, encoding):
     assert load(path, encoding=encoding) == ["déjà vu", "ça va"]
 
 
-def test_a_column_of_a_dictionary_is_read(tmp_path):
+def test_a_dictionary_encoded_column_with_a_missing_value_is_read(tmp_path):
     table = pa.table({"text": pa.array([None, "b"]).dictionary_encode()})
     pq.write_table(table, tmp_path / "a.parquet")
     assert load(tmp_path / "a.parquet") == [None, "b"]
@@ -208,8 +208,8 @@ def test_a_url_is_read_as_the_file_or_the_folder_that_it_names(store, tmp_path):
     assert not list(tmp_path.rglob("*.png"))
     put(tmp_path, "e.txt", "four\n")
     (tmp_path / "spool").mkdir()
-    found = read_urls(f"file://{tmp_path}/e.txt", spool=tmp_path / "spool")
-    assert found == [(f"file://{tmp_path}/e.txt", "four")]
+    found = read_urls(f"file://{tmp_path}/e.txt", url, spool=tmp_path / "spool")
+    assert found == [(f"file://{tmp_path}/e.txt", "four"), (url, "one")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Copies of a model: for sentence-transformers, Hugging Face and ONNX, with their cards."""
+"""Copies of a model: for sentence-transformers and ONNX, with their cards."""
 
 import json
 import re

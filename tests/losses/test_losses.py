@@ -34,9 +34,9 @@ def several_positives():
     return total / N
 
 
-def identity_distance():
-    centred = [column - column.mean() for column in A.T]
-    cov = [[float(a @ b) / N for b in centred] for a in centred]
+def identity_distance(rows=N):
+    centred = [column - column.mean() for column in A[:rows].T]
+    cov = [[float(a @ b) / rows for b in centred] for a in centred]
     trace = sum(cov[j][j] for j in range(D))
     cells = ((D * cov[j][k] / trace - (j == k)) ** 2 for j in range(D) for k in range(D))
     return sum(cells) / D
@@ -91,6 +91,10 @@ LOOPS = {
         several_positives,
     ),
     "identity": (lambda a, b, c: losses.identity_distance(a), identity_distance),
+    "identity of fewer rows than dimensions": (
+        lambda a, b, c: losses.identity_distance(a[:3]),
+        lambda: identity_distance(3),
+    ),
     "list_net": (lambda a, b, c: losses.list_net(a, TEACHER.to(a)), list_net),
     "list_mle": (lambda a, b, c: losses.list_mle(a, TEACHER.to(a)), list_mle),
     "margin_mse": (lambda a, b, c: losses.margin_mse(a[:D], TEACHER[:D].to(a)), margin_mse),

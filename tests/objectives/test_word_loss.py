@@ -31,6 +31,16 @@ def test_it_is_the_cross_entropy_of_all_logits(at_once, monkeypatch):
     )
 
 
+def test_no_logits_are_kept_for_the_backward_pass(monkeypatch):
+    monkeypatch.setattr(decoders, "_LOGITS", WORDS)
+    leaves, labels = drawn()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.shape) or x, lambda x: x):
+        word_loss(*leaves, labels)
+    assert kept
+    assert all(shape[-1:] != (WORDS,) for shape in kept if len(shape) == 2)
+
+
 @pytest.mark.parametrize("trained", [0, 1, 2])
 def test_only_what_is_trained_has_a_gradient(trained):
     leaves, labels = drawn()

@@ -148,6 +148,8 @@ def test_fitted_map(path, ddof):
                 expected = normalize(file[f"{key}_ddof{ddof}_{name}"])
                 torch.testing.assert_close(out, expected, rtol=0, atol=1e-8)
         new = fitted(file["x_new"])
+        in_float32 = fitted(file["x_new"].float())
+        torch.testing.assert_close(in_float32, new.float(), rtol=1e-3, atol=1e-3)
         if f"cosine_new_gram_ddof{ddof}_{name}" in file:
             gram = file[f"cosine_new_gram_ddof{ddof}_{name}"]
             torch.testing.assert_close(cosine_matrix(new, new).double(), gram, rtol=0, atol=1e-4)

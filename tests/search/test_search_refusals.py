@@ -160,3 +160,10 @@ def test_a_row_with_the_id_of_another_rows_passage_is_refused(index, of_long_row
     index.add_slices([long])
     changes = index.add_slices([[Row("the cat", "long", values), *own]])
     assert changes == Changes(added=1, replaced=1, deleted=1)  # the row is long no more
+
+
+def test_a_long_row_with_the_id_of_another_rows_passage_leaves_the_passage(index):
+    values = {"year": 2000, "kind": "x"}
+    for name in ("long", "long#2"):
+        rows = [Row(f"the cat {n}", name, values, None, n, 2) for n in (1, 2)]
+        assert index.add_slices([rows]) == Changes(added=2)

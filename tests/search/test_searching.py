@@ -263,5 +263,11 @@ def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):
     assert changes == Changes(added=4, deleted=3)
     assert len(index) == before + 1
     assert index.add(["the fox"], ["twice"], [values]).unchanged == 1
+    changes = index.add_slices([other, long[:2], long[2:]], lambda _: None, on_cluster=2)
+    assert changes == Changes(added=3, unchanged=1, deleted=1)
+    index.delete("_passage_of = 'twice'")
+    short = [Row("the dog", "twice#2", values)]
+    with pytest.raises(UserError, match="row twice#2"):
+        index.add_slices([short, long], lambda _: None, on_cluster=2)
     new = [[Row(text, "new", values)] for text in ("the cat", "the dog")]
     assert index.add_slices(new, lambda _: None, on_cluster=2) == Changes(added=1, replaced=1)

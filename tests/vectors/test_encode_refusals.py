@@ -109,13 +109,6 @@ def bad_inputs(folder: Path):
         ({"compress": "int7"}, "neither a form"),
         ({"compress": "pca-128"}, "32 dimensions"),
         ({"compress": "int8", "side": "query"}, "fitted on documents"),
-        ({"inputs": ()}, "files"),
-        ({"shard_size": 100}, "multiple of 64"),
-        ({"workers": 2}, "`workers` 2: .*`engine` ray"),
-        ({"output": Path("a.npy"), "reading": Reading(id_column="id", layout="lines")}, "`id_column`"),
-        ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
-        ({"output": Path("a.csv")}, "`output` a.csv"),
-        ({"compress": "binary-rescored", "format": "npy"}, "no place for bits"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
@@ -127,6 +120,23 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     with pytest.raises(UserError, match=message):
         run(replace(config, **change))
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": ()}, "files"),
+        ({"shard_size": 100}, "multiple of 64"),
+        ({"workers": 2}, "`workers` 2: .*`engine` ray"),
+        ({"output": Path("a.npy"), "reading": Reading(id_column="id")}, "`id_column`"),
+        ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
+        ({"output": Path("a.csv")}, "`output` a.csv"),
+        ({"compress": "binary-rescored", "format": "npy"}, "no place for bits"),
+    ],
+)
+def test_settings_that_cannot_be_meant(config, change, message):
+    with pytest.raises(UserError, match=message):
+        replace(config, **change)
 
 
 def test_a_full_disk_says_what_is_kept_and_how_to_go_on(config, monkeypatch):

@@ -136,6 +136,7 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     assert outcome.whitened is whitened
     card = (config.output / "README.md").read_text()
     assert ("bibtex" in card) is whitened
+    assert ("su-etal-2021-whitening" in card) is whitened
     assert ("Tried, but not kept" in card) is not whitened
     assert ("Dense" in kinds(config.output)) is whitened
     written = load_encoder(str(config.output), device="cpu")

@@ -290,13 +290,15 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
 
 
 def _is_unfinished(config: AskConfig) -> bool:
-    """Return true if the command that wrote the counts was killed before it wrote the queries."""
+    """Return true if this command wrote the counts, and was killed before it wrote the queries."""
     assert config.output is not None
     try:
-        typed_json.read(config.counts_file, AskResults, "counts")
+        found = typed_json.read(config.counts_file, AskResults, "counts")
     except UserError:
         return False
-    return not config.output.exists()
+    own = (config.text.corpus, config.llm, config.model, config.seed)
+    same = (found.corpus, found.llm, found.model, found.seed) == own
+    return same and not config.output.exists()
 
 
 def _plan(passages: Passages, config: AskConfig) -> list[_Request]:

@@ -381,15 +381,16 @@ class Database:
                 key = passage_id(long_row, passage, count)
                 _require_same_row(key, current.setdefault(key, long_row), long_row)
         known = self._known([*passages, *(wanted.keys() - passages.keys())])
-        for key in known.keys() & wanted.keys():
-            before = str(known[key][-1] or key)
-            if before not in passages:
-                _require_same_row(key, before, current[key])
+        rows_before = {key: str(values[-1] or key) for key, values in known.items()}
+        others = {key for key, row in rows_before.items() if row not in passages}
+        for key in others & wanted.keys():
+            _require_same_row(key, rows_before[key], current[key])
         empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
         changed = {
             key: row for key, row in wanted.items() if known.get(key) != row and key not in empty
         }
-        if gone := sorted(known.keys() - (current.keys() - empty)):
+        # The passage a#2 of a row may have the id of a new long row a#2, and stays.
+        if gone := sorted(known.keys() - others - (current.keys() - empty)):
             self.remove(gone)
         replaced = len(changed.keys() & known.keys())
         unchanged = len(wanted) - len(empty) - len(changed)
