@@ -45,9 +45,10 @@ from isospace.errors import UserError, first_line
 from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
+from isospace.views.encoder import TextEncoder
 
 
-class Encoder(nn.Module):
+class Encoder(TextEncoder):
     """A sentence-transformers model with control over its dropout.
 
     Args:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from isospace.views import Views
-
-Encoder: TypeAlias = Any
-"""An `isospace.encoders.encoder.Encoder`, which this package may not import."""
+from isospace.views.encoder import TextEncoder
 
 
 class Auxiliary(nn.Module):
@@ -94,13 +92,13 @@ class Network(Auxiliary):
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: TextEncoder,
         *,
         trained: bool = False,
         momentum: float | Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
-        self.encoder: Any = copy.deepcopy(encoder)
+        self.encoder: TextEncoder = copy.deepcopy(encoder)
         if not trained:
             self.encoder.requires_grad_(False)
         self.trained, self.momentum = trained, momentum

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from isospace.objectives import heads
-from isospace.objectives.auxiliaries import Auxiliary, Draws, Encoder, Network
+from isospace.objectives.auxiliaries import Auxiliary, Draws, Network
 from isospace.views import NO_TARGET, TokenIds, TokenStates
+from isospace.views.encoder import TextEncoder
 
 _LOGITS = 1 << 24
 """Number of logits in memory: 64 MB in float32. A batch of 64 passages has 100 million or more."""
@@ -146,7 +147,7 @@ class Decoder(Draws):
         ValueError: the encoder's layers or vectors are not of BERT's form.
     """
 
-    def __init__(self, encoder: Encoder, seed: int) -> None:
+    def __init__(self, encoder: TextEncoder, seed: int) -> None:
         super().__init__(seed)
         dim = encoder.dim
         self._encoder = (encoder,)  # in a tuple: its weights are not saved a second time
@@ -193,7 +194,7 @@ class Detector(Draws):
         ValueError: sentence vectors cannot be read in the place of an embedding.
     """
 
-    def __init__(self, encoder: Encoder, language_model: nn.Module | None, seed: int) -> None:
+    def __init__(self, encoder: TextEncoder, language_model: nn.Module | None, seed: int) -> None:
         super().__init__(seed)
         width = encoder.word_embeddings.embedding_dim
         if width != encoder.dim:
@@ -242,8 +243,7 @@ class Detector(Draws):
         def conditioned(embeddings: Tensor) -> Tensor:
             return torch.cat([sentences.unsqueeze(1).to(embeddings), embeddings[:, 1:]], dim=1)
 
-        encoder: Any = self.discriminator.encoder
         with self.own_draws(sentences.device):
-            states = encoder.token_states(ids, mask, embedded=conditioned)
+            states = self.discriminator.encoder.token_states(ids, mask, embedded=conditioned)
         logits: Tensor = self.head(states)
         return logits

@@ -13,6 +13,7 @@ from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.system.settings import settings
 from isospace.views import View, Views
+from isospace.views.encoder import TextEncoder
 
 
 @settings
@@ -53,7 +54,7 @@ class ISBERT(Objective):
     def views(self) -> tuple[View, ...]:
         return (View(read="tokens"),)
 
-    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
         relu, generator = self.variant == "paper", heads.seeded(seed)
         layers = decoders.Convolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator

@@ -21,7 +21,7 @@ class SBERTSoftmax(Objective):
     $u, v$: the vectors of the two texts of an example, by one encoder; $y$: its label (`columns`
     and `label_column` name them), such as entailment, neutral or contradiction. $W$ has a row for
     each label of the corpus and is left behind after training. Relations: the only row that learns
-    from labels; `simcse` with `supervision` pairs takes the texts that belong together and has the
+    from labels; `simcse` with `views` pairs takes the texts that belong together and has the
     others of the batch as negatives. Here no example meets another.
     Where paper and released code differ: the paper prints no bias, the code has one, the default,
     since the published numbers are its (`bias=False` is the formula as printed). The paper trains

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.tokenisation import Batch
-from isospace.objectives.auxiliaries import Auxiliary
+from isospace.objectives.auxiliaries import Auxiliary, Network
 from isospace.operators.similarity import upcast
 from isospace.training.batches import Batches
 from isospace.training.checkpoint import random_state, set_random_state
@@ -128,7 +128,8 @@ def encode(training: Training, batch: Batch) -> list[Tensor]:
         if by == "encoder":  # Accelerate sets its precision and returns float32
             vectors = training.encoder(batch, views, sources)
         else:
-            network: Any = training.auxiliaries[by]
+            network = training.auxiliaries[by]
+            assert isinstance(network, Network)
             trained = network.trained and torch.is_grad_enabled()
             with torch.set_grad_enabled(trained), training.accelerator.autocast():
                 vectors = network.encoder(batch, views, sources)

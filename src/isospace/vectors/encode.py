@@ -37,7 +37,7 @@ from isospace.vectors.vector_files import (
     MANIFEST,
     FileLayout,
     Shards,
-    beside,
+    compression_file,
     find_compression,
     fit_compression,
     held,
@@ -285,7 +285,7 @@ def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     if config.file_format == "npy":  # a Parquet file holds its settings
         shards.write_manifest(config.output.with_name(f"{config.output.name}.json"))
     if layout.compression is not None:
-        write_compression(beside(config.output), layout.compression)
+        write_compression(compression_file(config.output), layout.compression)
     finished = building_of(config.shard_folder)
     config.shard_folder.replace(finished)
     shutil.rmtree(finished, ignore_errors=True)

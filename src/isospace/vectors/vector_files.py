@@ -352,7 +352,7 @@ def find_compression(path: Path | str) -> Path:
     `path` is the folder or file of the vectors, or the compression file.
     """
     place = expanded(path)
-    for found in (place / FILE, beside(place), place):
+    for found in (place / FILE, compression_file(place), place):
         if found.is_file() and found.suffix == ".npz":
             return found
     raise UserError(
@@ -361,6 +361,6 @@ def find_compression(path: Path | str) -> Path:
     )
 
 
-def beside(output: Path) -> Path:
+def compression_file(output: Path) -> Path:
     """Return the path of the compression of a single file of vectors."""
     return output.with_name(f"{output.name}.{FILE}")
