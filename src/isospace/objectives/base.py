@@ -16,7 +16,6 @@ from isospace.objectives import auxiliaries, heads
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
 from isospace.views import Edit, View, Views
-from isospace.views.encoder import TextEncoder
 
 HeadChoice = Literal["mlp", "none"]
 Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
@@ -132,7 +131,7 @@ class Objective(ABC):
         """
         return self.training_head(dim, heads.seeded(seed))
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         """Build the networks and memories that train with the encoder; by default none.
 
         `seed` is that of their weights and draws.

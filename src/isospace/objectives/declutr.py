@@ -15,7 +15,6 @@ from isospace.objectives import auxiliaries, decoders
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import NO_TARGET, Edit, Ids, Read, View, Views, Vocabulary
-from isospace.views.encoder import TextEncoder
 
 MASKED = 0.15
 """The share of an anchor's tokens to guess."""
@@ -188,7 +187,7 @@ class DeCLUTR(Objective):
         masked = MASKED if self.mlm_weight else 0.0
         return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         limit = encoder.max_length
         if limit is not None and self.max_span + 2 > limit:
             raise ValueError(

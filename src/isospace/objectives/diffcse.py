@@ -15,7 +15,6 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import MaskTokens
-from isospace.views.encoder import TextEncoder
 
 
 @settings
@@ -66,7 +65,7 @@ class DiffCSE(Contrast):
         further = {"detection": self.detection}
         return Plan((View(), View()), heads.JointProjector, self.logits, further=further)
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         own = self.generator
         try:
             generator = None if own == "words" else encoder.language_model(own)

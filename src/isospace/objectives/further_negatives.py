@@ -28,7 +28,6 @@ from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
 from isospace.views.edits import Repeat
-from isospace.views.encoder import TextEncoder
 
 
 @settings
@@ -158,7 +157,7 @@ class DCLR(MLPOrNone):
             return (View(), View(), View(by="frozen"), View(by="frozen"))
         return (View(), View(), View(dropout=0.0, by="frozen"))
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         return {"frozen": auxiliaries.Network(encoder), "noise": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
@@ -209,7 +208,7 @@ class ESimCSE(Contrast, MLPOrNone):
         views = (View(), repeated, View(dropout=0.0, by="momentum"))
         return Plan(views, heads.mlp_or_none(self.head), self.logits)
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         return {
             "momentum": auxiliaries.Network(encoder, momentum=self.momentum),
             "queue": auxiliaries.Queue(self.queue_size, encoder.dim, view=2),
@@ -284,7 +283,7 @@ class MoCoSE(Objective):
     def training_head(self) -> heads.Head:
         return partial(heads.MomentumHead, dropout=self.head_dropout, momentum=self.momentum_at)
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         drawn = torch.randn(self.queue_start, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
         return {

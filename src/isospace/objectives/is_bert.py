@@ -13,7 +13,6 @@ from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.system.settings import settings
 from isospace.views import View, Views
-from isospace.views.encoder import TextEncoder
 
 
 @settings
@@ -54,7 +53,7 @@ class ISBERT(Objective):
     def views(self) -> tuple[View, ...]:
         return (View(read="tokens"),)
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         relu, generator = self.variant == "paper", heads.seeded(seed)
         layers = decoders.Convolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator

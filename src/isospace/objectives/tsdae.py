@@ -12,7 +12,6 @@ from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import DeleteWords
-from isospace.views.encoder import TextEncoder
 
 
 @settings
@@ -47,7 +46,7 @@ class TSDAE(Objective):
     def inputs(self) -> tuple[View, ...]:
         return (View(),)
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         return {"decoder": decoders.Decoder(encoder, seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

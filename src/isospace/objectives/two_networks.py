@@ -22,7 +22,6 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import Edit, View, Views
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
-from isospace.views.encoder import TextEncoder
 
 
 @settings
@@ -59,7 +58,7 @@ class CT(Objective):
     def views(self) -> tuple[View, ...]:
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         second = auxiliaries.Network(encoder, trained=True)
         return {"second": second, "pairs": auxiliaries.Draws(seed)}
 
@@ -101,7 +100,7 @@ class CTInBatch(Objective):
     def views(self) -> tuple[View, ...]:
         return (View(), View(by="second"))
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         scale = torch.nn.ParameterDict({"log": torch.tensor(self.scale).log()})
         return {"second": auxiliaries.Network(encoder, trained=True), "scale": scale}
 
@@ -167,7 +166,7 @@ class PCL(MLPOrNone):
             for place, edit in enumerate(edits)
         )
 
-    def build_auxiliaries(self, encoder: TextEncoder, seed: int) -> auxiliaries.ByName:
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         return {"peer": auxiliaries.Network(encoder, trained=self.peer == "trained")}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
