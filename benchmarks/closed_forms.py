@@ -52,8 +52,7 @@ ON_EACH_CORPUS = (
 CLOSED_FORMS = ("by ", "queries alone")
 """How the names of their rows begin."""
 HIDDEN = (
-    "queries alone, 75%",
-    "by 1,000 ",
+    "by 1,000 single texts",
     "by 12,000 single texts, power 0.75",
     "by dropout pairs, power 0.5",
 )

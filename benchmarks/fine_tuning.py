@@ -218,7 +218,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
+def on_corpus(corpus: str, folder: Path) -> OnCorpus:
     """Read a corpus and score the base model; texts and vectors come from the cache."""
     config = pairs(SOURCES[corpus], folder)
     data = load_data(config, other_text_selects=True)
@@ -228,12 +228,12 @@ def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
     sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.other_text.validation_pairs}
     fit = Examples.from_corpus(config, data.corpus).related_texts(FITTED_ON)
     own_map = _map(cached(encoder, cache_folder(), max_length=config.max_length), fit)
-    base = {name: _scores(encode, own) for name, own in sets.items()}
-    whitened = _scores(through(encode, own_map), sets[VALIDATION])
+    base = {name: pair_scores(encode, own) for name, own in sets.items()}
+    whitened = pair_scores(through(encode, own_map), sets[VALIDATION])
     return OnCorpus(config, data, fit, sets, base, own_map, whitened)
 
 
-def _scores(encode: PromptedEncoders, own: TextPairs) -> Scores:
+def pair_scores(encode: PromptedEncoders, own: TextPairs) -> Scores:
     return mrr_scores(own, evaluate_retrieval(encode, own))
 
 
@@ -253,7 +253,7 @@ def _encodes(encoder: Encoder, max_length: int | None = None) -> PromptedEncoder
 def _measure(task: Task) -> list[dict[str, Any]]:
     """Train in one way on one corpus, and score the rows that this gives."""
     began = time.monotonic()
-    on, way = _on_corpus(task.corpus, task.folder), WAYS[task.way]
+    on, way = on_corpus(task.corpus, task.folder), WAYS[task.way]
     seconds = {"corpus": time.monotonic() - began}
     updates, found = 0, []
     if task.way == "none":
@@ -328,7 +328,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
 
 def _record(on: OnCorpus, row: str, encode: PromptedEncoders) -> dict[str, Any]:
     """Return the gains of a row over the base model, and over the whitened base model."""
-    scores = {name: _scores(encode, own) for name, own in on.sets.items()}
+    scores = {name: pair_scores(encode, own) for name, own in on.sets.items()}
     gains = {name: points(gain(own, on.base[name])) for name, own in scores.items()}
     over = points(gain(scores[VALIDATION], on.whitened))
     return {"row": row, **gains, OVER_WHITENED: over}

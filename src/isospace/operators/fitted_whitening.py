@@ -223,7 +223,9 @@ class PairMoments:
     image retrieval (Mikolajczyk & Matas, ICCV 2007; Radenovic et al., TPAMI 2018, who add R).
 
     Relations: BERT-whitening (Su et al. 2021, `Whitening`) uses the covariance of all texts. It
-    shortens directions of large variance, even if they distinguish texts.
+    shortens directions of large variance, even if they distinguish texts. WhitenedCSE whitens
+    batches during training. Linear discriminant analysis also whitens by W, and keeps the
+    directions in which the whitened classes differ most.
 
     Attributes:
         within: moments of the differences (x_i - y_i) / sqrt 2. Each pair counts in both orders, so
