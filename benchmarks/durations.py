@@ -1,12 +1,12 @@
 """The durations in docs/results/domains.md: how long each way to adapt takes on one corpus.
 
-    python benchmarks/durations.py FOLDER [--corpus docstrings]
+    python benchmarks/durations.py FOLDER [--corpus docstrings] [--row ROW]
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them. Each row runs once, in a process of
 its own with an empty cache, on all cores and in the precision that a user gets. Do it on an idle
 machine. A row covers everything from the loaded packages to the written model: reading the corpus,
 training on 200,000 tokens, validation and test. Fine-tuning by sentence-transformers measures
-nothing.
+nothing. `--row fit` prints the seconds that whitening by pairs needs to encode and fit 3,000 pairs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +28,7 @@ from documents import SOURCES, TOKENS, on_one_text, pairs, published
 from isospace.system.tables import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
+FIT = "fit"
 
 
 def main() -> None:
@@ -35,13 +37,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--corpus", choices=SOURCES, default="docstrings")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="fewer, to try the command")
-    parser.add_argument("--row", help=argparse.SUPPRESS)
+    parser.add_argument("--row", help="measure only this row, in this process")
     options = parser.parse_args()
     os.environ.pop("ISOSPACE_DATA", None)
     if options.row:
         print(_rows(options)[options.row]())
         return
-    seconds = {name: _in_process(name) for name in _rows(options)}
+    seconds = {name: _in_process(name) for name in _rows(options) if name != FIT}
     table = [
         {"": name, "seconds": f"{found:.0f}", "share of `adapt`": f"{found / seconds['adapt']:.2f}"}
         for name, found in seconds.items()
@@ -73,6 +75,22 @@ def _rows(options: argparse.Namespace) -> dict[str, Callable[[], float]]:
 
         whiten_model(WhitenConfig(text=source.text(folder), output=output))
 
+    def fit() -> float:
+        from fine_tuning import fit_map
+        from isospace.encoders.loading import load_encoder
+        from isospace.evaluation.pairs import PromptedEncoders
+        from isospace.training.examples import Examples
+        from isospace.training.prepare import load_data
+        from isospace.whiten.fitting import FITTED_ON
+
+        config = pairs(source, folder)
+        texts = Examples.from_corpus(config, load_data(config).corpus).related_texts(FITTED_ON)
+        encoder = load_encoder(config.model)
+        embed = partial(encoder.embed, max_length=config.max_length)
+        started = time.monotonic()
+        fit_map(PromptedEncoders.of_prompts(encoder.prompts, embed), texts)
+        return time.monotonic() - started
+
     def peer(output: Path) -> None:
         from peer_recipes import train_peer
 
@@ -102,6 +120,7 @@ def _rows(options: argparse.Namespace) -> dict[str, Callable[[], float]]:
 
     papers = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
     return {
+        FIT: fit,
         "whitened by pairs": timed(whiten),
         "st-mnrl": timed(peer),
         **{name: timed(lambda output, name=name: paper(name, output)) for name in papers},

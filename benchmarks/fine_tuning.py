@@ -227,17 +227,18 @@ def on_corpus(corpus: str, folder: Path) -> OnCorpus:
     encode = cached(encoder, cache_folder())
     sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.other_text.validation_pairs}
     fit = Examples.from_corpus(config, data.corpus).related_texts(FITTED_ON)
-    own_map = _map(cached(encoder, cache_folder(), max_length=config.max_length), fit)
+    own_map = fit_map(cached(encoder, cache_folder(), max_length=config.max_length), fit)
     base = {name: pair_scores(encode, own) for name, own in sets.items()}
     whitened = pair_scores(through(encode, own_map), sets[VALIDATION])
     return OnCorpus(config, data, fit, sets, base, own_map, whitened)
 
 
 def pair_scores(encode: PromptedEncoders, own: TextPairs) -> Scores:
+    """Return the MRR of an encoder on pairs."""
     return mrr_scores(own, evaluate_retrieval(encode, own))
 
 
-def _map(encode: PromptedEncoders, fit: tuple[list[str], list[str]]) -> WhiteningMap:
+def fit_map(encode: PromptedEncoders, fit: tuple[list[str], list[str]]) -> WhiteningMap:
     """Fit whitening by pairs on an encoder's vectors."""
     first, second = encode.queries(fit[0]), encode.documents(fit[1])
     return PairMoments.from_pairs(torch.from_numpy(first), torch.from_numpy(second)).fit(POWER)
@@ -310,11 +311,11 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
     drop_normalize(encoder)
     encode = _encodes(encoder)
     yield ALONE, encode
-    yield BEHIND, through(encode, _map(_encodes(encoder, longest), on.fit))
+    yield BEHIND, through(encode, fit_map(_encodes(encoder, longest), on.fit))
     if way.map != "none":
         encoder.model.pop(-1)
         encode = _encodes(encoder)
-        yield FITTED_AGAIN, through(encode, _map(_encodes(encoder, longest), on.fit))
+        yield FITTED_AGAIN, through(encode, fit_map(_encodes(encoder, longest), on.fit))
     if name == AS_NOW:
         tuned: State = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
         start = base_encoder(on.config).model.state_dict()
@@ -322,7 +323,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
             encoder.model.load_state_dict(merge(start, tuned, share))
             encode = _encodes(encoder)
             yield f"{share:g} of the way", encode
-            mapped = through(encode, _map(_encodes(encoder, longest), on.fit))
+            mapped = through(encode, fit_map(_encodes(encoder, longest), on.fit))
             yield f"{share:g} of the way, {BEHIND}", mapped
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/pair_maps.py FOLDER [--only CORPUS ...] [--jobs 2]
 
-FOLDER holds the corpora as benchmarks/corpora.py makes them. Each variant is fitted on 3,000 training
-pairs, without training, behind all-MiniLM-L6-v2 in float32. Validation pairs give the scores.
+FOLDER holds the corpora as benchmarks/corpora.py makes them. Each variant is fitted on 3,000
+training pairs, behind all-MiniLM-L6-v2 in float32. Validation pairs give the scores.
 """
 
 from __future__ import annotations
