@@ -1,4 +1,4 @@
-"""What an objective may use of an encoder."""
+"""The part of an encoder that objectives may use."""
 
 from __future__ import annotations
 
