@@ -27,7 +27,9 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export.ship import export
+from isospace.operators.nearest import unit_rows
 from isospace.recipes import find
+from isospace.search.index import SearchIndex
 from isospace.system.progress import Silent
 from isospace.training.prepare import load_data
 from isospace.training.step import Diverged
@@ -93,6 +95,23 @@ def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
     assert found > results.base.pairs.mrr + 0.05
     ours, before = (load_encoder(str(one)) for one in (adapted.run.folder, config.model))
     assert weights_hash(ours, "document") == weights_hash(before, "document")
+
+
+@pytest.mark.parametrize("search", ["adapted", "tuned"])
+def test_an_index_of_the_base_model_is_searched_with_the_adapted_queries(
+    search, config, tmp_path, request
+):
+    adapted = request.getfixturevalue(search)
+    SearchIndex.create(tmp_path / "index", config.model).add(TEXTS, map(str, range(20)))
+    base, model = load_again(Path(config.model)), load_again(adapted.model_folder)
+    before, wanted = (
+        np.sort(unit_rows(one.encode_document(TEXTS)) @ unit_rows(one.encode_query(["a cat"]))[0])
+        for one in (base, model)
+    )
+    found = SearchIndex.open(tmp_path / "index", adapted.run.folder).search("a cat", k=20)
+    cosines = [hit.cosine for hit in found.hits[0]]
+    assert cosines == pytest.approx(wanted[::-1], abs=1e-5)
+    assert not np.allclose(before, wanted, atol=1e-3)
 
 
 def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
