@@ -67,7 +67,7 @@ from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.statistics.gains import Gain, Scores
 from isospace.statistics.selection import SelectedAmong, measured_gain
-from isospace.statistics.verdict import counted, kind_of, reason
+from isospace.statistics.verdict import counted, gain_sentence
 from isospace.system import typed_json
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
@@ -100,12 +100,12 @@ def compare_base_models(searches: Sequence[Search]) -> tuple[Search, Tried]:
         compared.append(_closed_forms(search))
     best, second = sorted(compared, key=lambda one: -one.scores.validation)[:2]
     found, benchmark = _gain(compared, best, second), best.search.task.data.benchmark
-    count = counted(found, benchmark.pairs.unit)
-    verdict = (
+    head = (
         f"{best.scores.name} is selected, before {second.scores.name}. On the test pairs its gain "
-        f"over {second.scores.name}, both whitened where that helps, is {found} in "
-        f"{benchmark.protocol}; {count}{reason(kind_of(found), found)}."
+        f"over {second.scores.name}, both whitened where that helps, is "
     )
+    count = counted(found, benchmark.pairs.unit)
+    verdict = gain_sentence(head, found, benchmark.protocol, count)
     models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
     progress.table("base models, whitened, MRR x 100 on the test pairs", models.rows())
     progress.line("models", verdict)

@@ -35,9 +35,9 @@ from isospace.statistics.verdict import (
     base_kept,
     counted,
     differences,
+    gain_sentence,
     holm,
     kind_of,
-    reason,
 )
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
@@ -282,15 +282,15 @@ class _Selection:
             return ComparisonVerdict(VerdictKind.KEEP_BASE, None, text, None)
         found = self._gain(row)
         kind = kind_of(found)
-        seeds = "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
-        text = f"{found} in {words}; {seeds}, {self._counted(found)}"
-        others = sum(one.criterion is not None for one in self.rows.values() if one.name != BASE)
-        if others > 1:
-            text += f"; highest of {others} by {self.protocol.criterion}"
         head = f"{kind.value.capitalize()}: {row.name}, "
         if kind is VerdictKind.ADAPTED:
             head = f"Adapt with {row.name}: "
-        text = f"{head}{text}{_reason(kind, found)}."
+        seeds = "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
+        count = f"{seeds}, {self._counted(found)}"
+        others = sum(one.criterion is not None for one in self.rows.values() if one.name != BASE)
+        if others > 1:
+            count += f"; highest of {others} by {self.protocol.criterion}"
+        text = gain_sentence(head, found, words, count)
         advice, model = self._model(row) if kind is VerdictKind.ADAPTED else ("", None)
         return ComparisonVerdict(kind, row.name, text + advice, model)
 
@@ -341,12 +341,6 @@ class _Selection:
             numbers = ", ".join(str(run.config.seed) for run in seeds if _adapted(run))
             words += f" The adapted weights are in checkpoints/kept.safetensors of seed {numbers}."
         return words, None if best is None else str(best.model_folder)
-
-
-def _reason(kind: VerdictKind, found: Gain) -> str:
-    if kind is VerdictKind.CANNOT_TELL and found.low <= 0 and found.seeds > 1:
-        return "; more seeds or more pairs would tell"
-    return reason(kind, found)
 
 
 def _selection_bias(run: Run) -> float:

@@ -82,9 +82,13 @@ def kind_of(gain: Gain) -> VerdictKind:
 def verdict_of(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
     """Return the verdict on a gain; `unit` is the name of the groups of items."""
     kind = kind_of(gain)
-    count = counted(gain, unit)
-    text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain)}."
+    text = gain_sentence(f"{kind.value.capitalize()}: ", gain, protocol, counted(gain, unit))
     return Verdict(kind, text, protocol, gain)
+
+
+def gain_sentence(head: str, gain: Gain, protocol: str, count: str) -> str:
+    """Return `head`, the gain with its protocol and count of items, and what it leaves open."""
+    return f"{head}{gain} in {protocol}; {count}{_left_open(gain)}."
 
 
 def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
@@ -116,14 +120,16 @@ def counted(gain: Gain, unit: str) -> str:
     return f"{number_of(gain.items, 'pairs')}{groups}{changed}"
 
 
-def reason(kind: VerdictKind, gain: Gain) -> str:
+def _left_open(gain: Gain) -> str:
     """Return what the interval leaves open and what would decide it; "" for nothing."""
-    smallest = f"less than {100 * SMALLEST_GAIN:.2f}"
+    kind, smallest = kind_of(gain), f"less than {100 * SMALLEST_GAIN:.2f}"
     if kind is VerdictKind.TOO_SMALL:
         return f"; {smallest}"
     if kind is VerdictKind.KEEP_BASE:
         return "; the result is worse"
     if kind is VerdictKind.CANNOT_TELL:
+        if gain.low <= 0 and gain.seeds > 1:
+            return "; more seeds or more pairs would tell"
         if gain.changed_groups < FEWEST_GROUPS:
             return f"; {number_of(gain.changed_groups, 'groups')} changed of {FEWEST_GROUPS} needed"
         if gain.low <= 0:
