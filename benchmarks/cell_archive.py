@@ -2,9 +2,9 @@
 
 A study of hours can go on at another machine, and be compared again without training. The file
 is npz in xz: an array for each column of the test items, with a row for each cell (`base`,
-`ROW/seed-N`, `baselines/ROW`), and their results as JSON. Ranks are exact. Burdens, which only
-intervals need, are float16. Cosines of STS pairs have 256 levels, and a shift that restores their
-exact correlation with the gold scores.
+`ROW/seed-N`, `baselines/ROW`), and their results as JSON. Ranks are exact. Displacements, which
+only intervals need, are float16. Cosines of STS pairs have 256 levels, and a shift that restores
+their exact correlation with the gold scores.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
+    arrays = {name.replace(" burdens", DISPLACEMENT): rows for name, rows in arrays.items()}
     return results, {
         cell: {column: rows[place] for column, rows in arrays.items()}
         for place, cell in enumerate(results)
@@ -289,7 +290,7 @@ def _restored(stored: Items, known: dict[str, Items]) -> Items:
             columns[name] = array.astype(np.float64)
         elif name != _GROUPS and not name.endswith(_SHIFT):
             columns[name] = array
-    # Pages show no intervals of what has no burdens here, and no BM25 of runs on STS.
+    # Pages show no intervals of what has no displacement here, and no BM25 of runs on STS.
     for name in ("BM25", "fused"):
         columns.setdefault(name, columns["MRR"])
     for name in {"MRR", "BM25", "fused", NO_SHARED} & columns.keys():

@@ -51,7 +51,7 @@ from isospace.evaluation.benchmark import hard_pairs
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached
-from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
+from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, evaluate_retrieval
 from isospace.evaluation.sts import load_sts_data
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import Scores, gain, mean_scores
@@ -336,7 +336,7 @@ def _gain(results: RunResults) -> list[float]:
 
 
 def _arrays(name: str, found: RetrievalScores) -> dict[str, np.ndarray]:
-    return {name: found.ranks, f"{name} burdens": found.displacement}
+    return {name: found.ranks, f"{name}{DISPLACEMENT}": found.displacement}
 
 
 # What follows needs no encoder: scores to the gains that the pages show.
@@ -388,7 +388,7 @@ class _Summary:
         """Return the MRR of all seeds of a row on a set."""
         groups = self.groups[TEST if name in (closed_forms.HYBRID, BM25) else name]
         ranks = np.stack([own[name] for own in self._arrays[row]])
-        displacement = np.stack([own[f"{name} burdens"] for own in self._arrays[row]], axis=1)
+        displacement = np.stack([own[f"{name}{DISPLACEMENT}"] for own in self._arrays[row]], axis=1)
         return mean_scores(1 / ranks, np.array(groups), displacement)
 
     def record(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from isospace.config import TrainConfig
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.other_text import CARRIED, DATA, carried
+from isospace.evaluation.retrieval import DISPLACEMENT
 from isospace.training.results import RunResults, read_results
 from isospace.training.run import Run
 
@@ -60,6 +61,9 @@ def test_archived_results_are_read_by_this_version(script, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(found | {"format": RunResults.format}))
     assert read_results(path).training.evaluations == tuple(found["training"]["evaluations"])
+    relations = BENCHMARKS.parent / "docs/results/relations-python-docs-cells.npz.xz"
+    _, items = script("cell_archive").read(relations)
+    assert f"MRR{DISPLACEMENT}" in items["base"]
 
 
 def test_a_comparison_goes_on_elsewhere_from_its_archive(script, base, toy_corpus, tmp_path):

@@ -59,7 +59,7 @@ class BaselineScores:
     benchmark: str
     scores: BenchmarkScores
     weights: str
-    format: int = 5
+    format: int = 6
 
 
 @dataclass(frozen=True)

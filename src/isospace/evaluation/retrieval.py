@@ -237,7 +237,7 @@ def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
 Items = dict[str, np.ndarray]
 """Column -> score of each test item, (item,). The name of a column with the ending `DISPLACEMENT`
 -> what each item takes from the scores of other items, (half, item)."""
-DISPLACEMENT = " burdens"
+DISPLACEMENT = " displacement"
 
 
 def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64]) -> Scores:

@@ -314,7 +314,7 @@ class RunResults(BeforeAndAfter):
     environment: dict[str, str | int]
     pairs: str = ""
     candidate: str = ""
-    format: int = 14
+    format: int = 15
 
     @property
     def ships_base(self) -> bool:
