@@ -21,7 +21,7 @@ from isospace.comparison import cells
 from isospace.comparison.cells import Ended
 from isospace.comparison.compare import candidate, compare
 from isospace.errors import UserError
-from isospace.search import files as search_files
+from isospace.search import database
 from isospace.system import cluster
 from isospace.system.progress import Silent
 from isospace.training.run import Run
@@ -160,7 +160,7 @@ def test_an_index_has_the_same_rows_in_the_same_order(
     toy_model, text_file, tmp_path, monkeypatch, kill_worker
 ):
     """With more workers than there is room for."""
-    monkeypatch.setattr(search_files, "SLICE", 128)
+    monkeypatch.setattr(database, "SLICE", 128)
     words = {"model": str(toy_model), "progress": Silent()}
     here = index_files(str(text_file), tmp_path / "here", **words)
     there = index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=4)

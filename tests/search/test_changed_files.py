@@ -9,7 +9,7 @@ from row_files import write_rows
 from search_index import index_files, killed_at, run, texts_of
 from toy import sentences
 
-from isospace.search import Changes, files, index as module
+from isospace.search import Changes, database
 from isospace.search.database import Database
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
@@ -121,10 +121,10 @@ def test_a_long_row_is_found_by_its_passages(indexed, column):
     assert indexed(*rows, id_column=column) == Changes(unchanged=6)
 
 
-@pytest.mark.parametrize(("column", "slice_"), [(None, 2), ("id", 2), ("id", module.SLICE)])
+@pytest.mark.parametrize(("column", "slice_"), [(None, 2), ("id", 2), ("id", database.SLICE)])
 def test_a_row_that_changes_loses_all_its_old_passages(indexed, monkeypatch, column, slice_):
     """From any number of passages to any other, within a slice or over several."""
-    monkeypatch.setattr(files, "SLICE", slice_)
+    monkeypatch.setattr(database, "SLICE", slice_)
     other = {"id": "z", "text": long(3, seed=5)}
     key = "a" if column else "t.jsonl:1"
     before = 0

@@ -10,7 +10,7 @@ from row_files import write_rows
 from search_index import TEXTS, index_files, index_until_killed, killed_at, run, texts_of
 from warm import WarmProcess, isospace_main
 
-from isospace.search import Changes, SearchIndex, files, index as module
+from isospace.search import Changes, SearchIndex, database
 from isospace.search.database import Database, TypeGuess, fit
 from isospace.search.index import About
 from isospace.system.progress import Silent
@@ -87,7 +87,7 @@ def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, 
 def test_a_later_row_replaces_a_row_with_its_id(toy_model, tmp_path, capsys, monkeypatch, slice_):
     """Ids repeat within a slice, in the next one, and in another file."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "SLICE", slice_)
+    monkeypatch.setattr(database, "SLICE", slice_)
     Path("a.csv").write_text("key,text\nx,a cat\nx,a dog\ny,a tree\n,a bird\nx,a river\n")
     Path("b.csv").write_text("key,text\ny,a house\nz,a road\na.csv:4,a bird\n")
     words = ["index", "a.csv", "b.csv", "--id-column", "key", "--model", toy_model]
@@ -108,8 +108,7 @@ def test_a_later_row_replaces_a_row_with_its_id(toy_model, tmp_path, capsys, mon
 def test_after_a_kill_the_same_command_goes_on(
     toy_model, tmp_path, monkeypatch, lowered, owner, name, call, before, left
 ):
-    monkeypatch.setattr(module, "SLICE", 64)
-    monkeypatch.setattr(files, "SLICE", 64)
+    monkeypatch.setattr(database, "SLICE", 64)
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     place = tmp_path / "index"
     index_it = partial(

@@ -12,8 +12,7 @@ from search_index import TEXTS, run
 from toy import write_toy_model
 
 from isospace.errors import UserError
-from isospace.search import Changes, SearchIndex
-from isospace.search.database import Row
+from isospace.search import SearchIndex
 from isospace.search.index import About
 
 
@@ -143,27 +142,3 @@ def test_arguments_that_make_no_sense(index, tmp_path, monkeypatch, use, message
     with pytest.raises(UserError, match=message):
         use(index)
     assert not Path("new").exists()
-
-
-@pytest.mark.parametrize("of_long_row_first", [False, True])
-@pytest.mark.parametrize("together", [False, True])
-def test_a_row_with_the_id_of_another_rows_passage_is_refused(index, of_long_row_first, together):
-    values = {"year": 2000, "kind": "x"}
-    long = [Row(f"the cat {n}", "long", values, None, n, 2) for n in (1, 2)]
-    own = [Row("the dog", "long#2", values)]
-    rows = [long, own] if of_long_row_first else [own, long]
-    before = len(index)
-    with pytest.raises(UserError, match="row long#2: a passage of the long row long has"):
-        index.add_slices([[*rows[0], *rows[1]]] if together else rows)
-    assert len(index) == before + (0 if together else len(rows[0]))
-    index.delete("id LIKE 'long%'")
-    index.add_slices([long])
-    changes = index.add_slices([[Row("the cat", "long", values), *own]])
-    assert changes == Changes(added=1, replaced=1, deleted=1)  # the row is long no more
-
-
-def test_a_long_row_with_the_id_of_another_rows_passage_leaves_the_passage(index):
-    values = {"year": 2000, "kind": "x"}
-    for name in ("long", "long#2"):
-        rows = [Row(f"the cat {n}", name, values, None, n, 2) for n in (1, 2)]
-        assert index.add_slices([rows]) == Changes(added=2)

@@ -14,7 +14,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
 from isospace.operators.nearest import unit_rows
-from isospace.search import Changes, SearchIndex, index as module
+from isospace.search import Changes, SearchIndex, database, index as module
 from isospace.search.database import Row
 from isospace.search.index import About
 
@@ -219,7 +219,7 @@ def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
 
 
 def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
-    monkeypatch.setattr(module, "SLICE", 5)
+    monkeypatch.setattr(database, "SLICE", 5)
     reader = SearchIndex.open(folder)
 
     def look(i):
@@ -254,20 +254,31 @@ def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):
         yield from (index._vectors(some, "document", lambda _: None) for some in list(items))
 
     monkeypatch.setattr(module, "map_on_cluster", read_ahead)
+    monkeypatch.setattr(database, "SLICE", 1)
     before, values = len(index), {"year": 2000, "kind": "x"}
     long = [Row(f"the cat {n}", "twice", values, None, n, 3) for n in (1, 2, 3)]
-    whole = [Row("the dog", "twice", values)]
-    other = [Row("the fox", "twice", values)]
-    slices = [long[:2], long[2:], whole, other]
-    changes = index.add_slices(slices, lambda _: None, on_cluster=2)
-    assert changes == Changes(added=4, deleted=3)
+    whole, other = Row("the dog", "twice", values), Row("the fox", "twice", values)
+    assert index.add_rows([*long, whole, other], on_cluster=2) == Changes(4, 1, deleted=3)
     assert len(index) == before + 1
     assert index.add(["the fox"], ["twice"], [values]).unchanged == 1
-    changes = index.add_slices([other, long[:2], long[2:]], lambda _: None, on_cluster=2)
-    assert changes == Changes(added=3, unchanged=1, deleted=1)
-    index.delete("_passage_of = 'twice'")
-    short = [Row("the dog", "twice#2", values)]
-    with pytest.raises(UserError, match="row twice#2"):
-        index.add_slices([short, long], lambda _: None, on_cluster=2)
-    new = [[Row(text, "new", values)] for text in ("the cat", "the dog")]
-    assert index.add_slices(new, lambda _: None, on_cluster=2) == Changes(added=1, replaced=1)
+    changes = index.add_rows([other, whole, *long], on_cluster=2)
+    assert changes == Changes(added=3, replaced=1, unchanged=1, deleted=1)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("passages", [1, 2])
+def test_a_row_may_have_the_id_of_another_rows_passage(index, together, passages):
+    values = {"year": 2000, "kind": "x"}
+    long = [Row(f"the zebra {n}", "long", values, None, n, 2) for n in (1, 2)]
+    own = [
+        Row(f"no zebra {n}", "long#2", values, None, n, passages) for n in range(1, passages + 1)
+    ]
+    for rows in [[*own, *long]] if together else [long, own]:
+        assert index.add_rows(rows) == Changes(added=len(rows))
+    for hybrid in (False, True):
+        hits = index.search("zebra", where="id = 'long#2'", hybrid=hybrid).hits[0]
+        assert {hit.text for hit in hits} == {"the zebra 2", "no zebra 1"} - (
+            {"no zebra 1"} if passages == 2 else set()
+        )
+    rows = [Row("the zebra", "long", values), *own]
+    assert index.add_rows(rows) == Changes(added=1, unchanged=passages, deleted=2)

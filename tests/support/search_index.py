@@ -105,7 +105,7 @@ def lowered(monkeypatch):
 
 def index_until_killed(words):
     """`isospace index`, killed when it has written three slices of 64 rows."""
-    module.SLICE = files.SLICE = 64
+    database.SLICE = 64
     write, calls = Database.write, []
 
     def last(*arguments):

@@ -16,11 +16,13 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from datetime import timedelta
 from functools import cached_property, reduce
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from isospace.errors import UserError, first_line
 from isospace.operators.compression import Compression
@@ -173,13 +175,13 @@ def bad_filter(where: str, error: Exception, columns: Mapping[str, ColumnType]) 
 
 
 SLICE = 4096
-"""Number of rows, of one file or many, that are written together; a kill loses at most these."""
+"""Number of rows, of one file or many, that are written together; a kill loses no others."""
 
 _TABLE = "texts"
 _FILE = "_file"
 """Column with the file of a row; null if the row was not read from a file."""
-_PASSAGE_OF = "_passage_of"
-"""Column with the id of the long row that a passage belongs to."""
+_ROW = "_row"
+"""Column with the id of the row that a text is, or that it is a passage of."""
 _BITS = "_bits"
 """Column of bits that find candidates; the numbers of `vector` then rank them."""
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
@@ -220,6 +222,9 @@ class Hit:
     hybrid: float | None = None
 
 
+Key: TypeAlias = tuple[str, str]
+
+
 class Row(NamedTuple):
     """A text with the id of its row, and metadata in the types of the columns.
 
@@ -235,6 +240,29 @@ class Row(NamedTuple):
     file: str | None = None
     passage: int = 1
     passages: int = 1
+
+    @property
+    def key(self) -> Key:
+        """Id of the text, and id of the row; another row may have the id of a passage.
+
+        >>> Row("A text", "posts.csv:7", {}).key
+        ('posts.csv:7', 'posts.csv:7')
+        >>> Row("A passage", "posts.csv:7", {}, passage=2, passages=3).key
+        ('posts.csv:7#2', 'posts.csv:7')
+        """
+        return (f"{self.id}#{self.passage}" if self.passages > 1 else self.id), self.id
+
+
+def in_slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield rows, `SLICE` or a few more at a time; the passages of a row are in one slice."""
+    some: list[Row] = []
+    for row in rows:
+        if len(some) >= SLICE and row.passage == 1:
+            yield some
+            some = []
+        some.append(row)
+    if some:
+        yield some
 
 
 @dataclass(frozen=True)
@@ -302,7 +330,7 @@ class Database:
                 *([pa.field(_BITS, bits)] if form.rescored else []),
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
                 pa.field(_FILE, pa.string()),
-                pa.field(_PASSAGE_OF, pa.string()),
+                pa.field(_ROW, pa.string()),
             ]
         )
 
@@ -326,100 +354,76 @@ class Database:
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
-    def ids(self, files: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-        """Yield ids, each with the id of the long row that it is a passage of, or itself.
+    def rows(self, files: Sequence[str] = ()) -> Iterator[str]:
+        """Yield the id of the row of each text.
 
         With `files`, only ids that begin with "FILE:", of one of these files.
         """
-        column = self._lancedb.col("id")
+        column = self._lancedb.col(_ROW)
         # ";" is next to ":".
         begin = [(column >= f"{file}:") & (column < f"{file};") for file in files]
         query = self._table.search()
         if begin:
             query = query.where(reduce(operator.or_, begin))
-        names = ["id", _PASSAGE_OF]
         with self._working("read"):
-            for batch in query.select(names).to_batches():
-                ids, rows = (batch[name].to_pylist() for name in names)
-                yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
+            for batch in query.select([_ROW]).to_batches():
+                yield from batch[_ROW].to_pylist()
 
-    def _known(self, rows: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-        """Return id -> text, metadata, file and long row, of rows and of their passages."""
-        names = ["text", *self.columns, _FILE, _PASSAGE_OF]
-        column = self._lancedb.col
-        condition = column("id").isin(rows) | column(_PASSAGE_OF).isin(rows)
+    def _known(self, rows: Iterable[str]) -> dict[Key, tuple[Value, ...]]:
+        """Return the text, metadata and file of rows, or of their passages."""
+        names = ["id", _ROW, "text", *self.columns, _FILE]
         with self._working("read"):
-            found = self._table.search().where(condition).select(["id", *names]).to_arrow()
-        key, *values = (found[name].to_pylist() for name in ("id", *names))
-        return dict(zip(key, zip(*values, strict=True), strict=True))
+            query = self._table.search().where(self._lancedb.col(_ROW).isin(list(rows)))
+            found = query.select(names).to_arrow()
+        key, row, *values = (found[name].to_pylist() for name in names)
+        return dict(zip(zip(key, row, strict=True), zip(*values, strict=True), strict=True))
 
-    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        """Delete what is not wanted any more, and return the rows to encode.
+    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[Key, tuple[Value, ...]], Changes]:
+        """Delete what is not wanted any more, and return the rows of a slice to encode.
 
         Rows without text are deleted, and old passages of rows that are now split differently. They
         are deleted before anything is written: after a kill, the next command then writes the
         missing rows. Of rows with the same id, the last counts.
 
         Returns:
-            id -> text, metadata, file and long row, of the rows to encode and write; and the counts
-            of all changes.
-
-        Raises:
-            UserError: a row has the id of a passage of another row.
+            Text, metadata and file of the rows to encode and write; and the counts of all changes.
         """
         passages = {row.id: row.passages for row in rows}
-        wanted: dict[str, tuple[Any, ...]] = {}
+        wanted: dict[Key, tuple[Any, ...]] = {}
         for row in rows:
             if row.passages == passages[row.id]:
-                key = passage_id(row.id, row.passage, row.passages)
                 text = without_surrogates(normalise(row.text))
-                of = row.id if key != row.id else None
-                wanted[key] = (text, *row.metadata.values(), row.file, of)
-        current: dict[str, str] = {}
-        for long_row, count in passages.items():
-            for passage in range(1, count + 1):
-                key = passage_id(long_row, passage, count)
-                _require_same_row(key, current.setdefault(key, long_row), long_row)
-        known = self._known([*passages, *(wanted.keys() - passages.keys())])
-        rows_before = {key: str(values[-1] or key) for key, values in known.items()}
-        others = {key for key, row in rows_before.items() if row not in passages}
-        for key in others & wanted.keys():
-            _require_same_row(key, rows_before[key], current[key])
+                wanted[row.key] = (text, *row.metadata.values(), row.file)
+        known = self._known(passages)
         empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
         changed = {
-            key: row for key, row in wanted.items() if known.get(key) != row and key not in empty
+            key: values
+            for key, values in wanted.items()
+            if key not in empty and known.get(key) != values
         }
-        # The passage a#2 of a row may have the id of a new long row a#2, and stays.
-        if gone := sorted(known.keys() - others - (current.keys() - empty)):
-            self.remove(gone)
+        if gone := list(known.keys() - (wanted.keys() - empty)):
+            keys, of_rows = map(list, zip(*gone, strict=True))
+            column = self._lancedb.col
+            self._delete(column("id").isin(keys) & column(_ROW).isin(of_rows))
         replaced = len(changed.keys() & known.keys())
         unchanged = len(wanted) - len(empty) - len(changed)
         changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
         return changed, changes
 
-    def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
+    def write(self, rows: Mapping[Key, tuple[Value, ...]], vectors: np.ndarray) -> None:
         """Add rows, or replace rows with the same ids, atomically.
 
-        `rows` has id -> text, metadata, file, and id of the long row if the row is a passage. The
-        vectors are (row, dim) float32.
+        `rows` has text, metadata and file of each row. The vectors are (row, dim) float32.
         """
-        values = zip(*rows.values(), strict=True)
-        names = "text", *self.columns, _FILE, _PASSAGE_OF
-        columns = dict(zip(names, values, strict=True))
-        stored = {"vector": as_lists(self.compression.numbers(vectors))}
+        names = "id", _ROW, "text", *self.columns, _FILE
+        values = zip(*((*key, *values) for key, values in rows.items()), strict=True)
+        columns: dict[str, Any] = dict(zip(names, values, strict=True))
+        columns["vector"] = as_lists(self.compression.numbers(vectors))
         if self.compression.form.rescored:
-            stored[_BITS] = as_lists(self.compression.bits(vectors))
+            columns[_BITS] = as_lists(self.compression.bits(vectors))
         with self._working("written"):
-            table = pa.table({"id": list(rows), **stored, **columns}, self._schema)
-            merge = self._table.merge_insert("id").when_matched_update_all()
-            merge.when_not_matched_insert_all().execute(table)
-
-    def remove(self, ids: Sequence[str], column: str = "id") -> None:
-        """Delete rows by their ids."""
-        with self._working("written"):
-            for start in range(0, len(ids), SLICE):
-                some = ids[start : start + SLICE]
-                self._table.delete(self._lancedb.col(column).isin(some))
+            merge = self._table.merge_insert(["id", _ROW]).when_matched_update_all()
+            merge.when_not_matched_insert_all().execute(pa.table(columns, self._schema))
 
     def files(self) -> Counter[str]:
         """Return the number of rows of each file."""
@@ -429,13 +433,25 @@ class Database:
                 rows.update(batch[_FILE].drop_null().to_pylist())
         return rows
 
-    def remove_files(self, files: Sequence[str]) -> None:
-        """Delete the rows of these files."""
-        self.remove(files, _FILE)
+    def remove_rows(self, rows: Iterable[str]) -> int:
+        """Delete rows with all their passages; return the number of deleted texts."""
+        return self._remove(_ROW, rows)
+
+    def remove_files(self, files: Iterable[str]) -> int:
+        """Delete the rows of these files; return the number of deleted texts."""
+        return self._remove(_FILE, files)
+
+    def _remove(self, column: str, values: Iterable[str]) -> int:
+        deleted, values = 0, iter(values)
+        while some := list(islice(values, SLICE)):
+            deleted += self._delete(self._lancedb.col(column).isin(some))
+        return deleted
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number."""
-        condition = condition_of(where)
+        return self._delete(condition_of(where), where)
+
+    def _delete(self, condition: Any, where: str | None = None) -> int:
         with self._working("written", where):
             return int(self._table.delete(condition).num_deleted_rows)
 
@@ -445,54 +461,51 @@ class Database:
         """Return the k rows with the highest cosines to a vector (dim,), best first.
 
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
+        If numbers and bits are stored, the numbers rank the candidates that the bits have found.
         """
         condition, form = condition_of(where), self.compression.form
         with self._working("searched", where):
-            if form.bits:
-                return self._nearest_by_bits(vector, k, condition)
-            if not form.floats:
+            if not (form.bits or form.floats):
                 return self._nearest_by_scan(vector, k, condition)
-            query = self._table.search(vector, vector_column_name="vector").limit(k)
-            if approximate:
+            asked = np.packbits(vector > 0) if form.bits else vector
+            query = self._table.search(asked, _BITS if form.rescored else "vector")
+            if form.bits:
+                query = query.distance_type("hamming")
+            elif approximate:
                 query = query.distance_type("cosine").refine_factor(_REFINE)
                 query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
             else:
                 # Cosine distance would drop zero vectors; all other vectors have length 1.
                 query = query.distance_type("dot").bypass_vector_index()
-            names = ["id", "text", *self.columns, "_distance"]
-            rows = _filtered(query, condition).select(names).to_list()
-        return [self._hit(row, 1 - row["_distance"]) for row in rows]
-
-    def _nearest_by_bits(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
-        """Find rows by their bits; if numbers are stored too, re-rank the candidates by them."""
-        rescored = self.compression.form.rescored
-        names = ["id", "text", *self.columns, "_distance", *(["vector"] if rescored else [])]
-        query = self._table.search(
-            np.packbits(vector > 0), vector_column_name=_BITS if rescored else "vector"
-        )
-        query = query.distance_type("hamming").limit(max(k, RESCORED) if rescored else k)
-        rows = _filtered(query, condition).select(names).to_list()
-        if not rescored:
-            return [self._hit(row, 1 - 2 * row["_distance"] / len(vector)) for row in rows]
-        numbers = np.array([row["vector"] for row in rows], np.int8).reshape(-1, len(vector))
-        cosines = self.compression.restored(numbers) @ vector
+            query = _filtered(query.limit(max(k, RESCORED) if form.rescored else k), condition)
+            numbers = ["vector"] if form.rescored else []
+            names = ["id", "text", *self.columns, *numbers, "_distance"]
+            found = query.select(names).to_arrow()
+        distances = found["_distance"].to_numpy().astype(float)
+        if form.rescored:
+            cosines = self._restored(found["vector"]) @ vector
+        else:
+            cosines = 1 - (2 * distances / len(vector) if form.bits else distances)
+        rows = found.to_pylist()
         return [self._hit(rows[at], float(cosines[at])) for at in highest(cosines, k)]
 
     def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
         """Compare a vector with every row; LanceDB cannot search this type of numbers."""
-        query = _filtered(self._table.search(), condition)
-        ids: list[pa.Array] = []
+        query = _filtered(self._table.search(), condition).select(["id", _ROW, "vector"])
+        kept = [self._schema.empty_table().select(["id", _ROW])]
 
         def slices() -> Iterator[np.ndarray]:
-            for batch in query.select(["id", "vector"]).to_batches():
-                ids.append(batch["id"])
+            for batch in query.to_batches():
+                kept.append(pa.Table.from_batches([batch.select(["id", _ROW])]))
                 yield self._restored(batch["vector"])
 
         [near] = nearest(vector[None], slices(), k)
-        keys = pa.chunked_array(ids, pa.string()).take(near.rows).to_pylist()
-        found = self._table.search().where(self._lancedb.col("id").isin(keys))
-        rows = {row["id"]: row for row in found.select(["id", "text", *self.columns]).to_list()}
-        hits = zip(keys, near.products.tolist(), strict=True)
+        keys = pa.concat_tables(kept).take(near.rows).to_pydict()
+        found = self._table.search().where(self._lancedb.col("id").isin(keys["id"]))
+        names = ["id", _ROW, "text", *self.columns]
+        rows = {(row["id"], row[_ROW]): row for row in found.select(names).to_list()}
+        best = zip(keys["id"], keys[_ROW], strict=True)
+        hits = zip(best, near.products.tolist(), strict=True)
         return [self._hit(rows[key], cosine) for key, cosine in hits if key in rows]
 
     def nearest_by_both(
@@ -516,22 +529,22 @@ class Database:
         """
         depth = max(k, _DEPTH)
         near = self.nearest(vector, depth, where, approximate)
-        matching = self._matching(query, vector, depth, where)
-        spread = float(np.std(sample @ vector))
         if not near:
             return []
-        words = {hit.id: score for hit, score in matching}
-        if words:
-            words |= self._word_scores(query, [hit.id for hit in near if hit.id not in words])
-        hits = list({hit.id: hit for hit in (*near, *(hit for hit, _ in matching))}.values())
-        bm25 = [words.get(hit.id, 0.0) for hit in hits]
-        [scores] = fuse(
-            np.array([[hit.cosine for hit in hits]]), np.array([bm25]), weight, np.array([spread])
-        )
-        return [
-            replace(hits[place], bm25=bm25[place], hybrid=float(scores[place]))
-            for place in highest(scores, len(hits))[:k]
+        matching = self._matching(query, vector, depth, where)
+        bm25 = {(hit.id, hit.text): score for hit, score in matching}
+        if bm25:
+            others = [hit.id for hit in near if (hit.id, hit.text) not in bm25]
+            bm25 |= self._word_scores(query, others)
+        hits = {(hit.id, hit.text): hit for hit in (*near, *(hit for hit, _ in matching))}
+        cosines = np.array([[hit.cosine for hit in hits.values()]])
+        words = np.array([[bm25.get(key, 0.0) for key in hits]])
+        [scores] = fuse(cosines, words, weight, np.array([np.std(sample @ vector)]))
+        found = [
+            replace(hit, bm25=float(word), hybrid=float(score))
+            for hit, word, score in zip(hits.values(), words[0], scores, strict=True)
         ]
+        return [found[place] for place in highest(scores, k)]
 
     def measure_recall(self, rows: int) -> tuple[float, int]:
         """Return the recall of the approximate index, and the number of queries.
@@ -563,18 +576,18 @@ class Database:
             query = self._table.search(match, query_type="fts").limit(k)
             names = ["id", "text", "vector", *self.columns, "_score"]
             rows = _filtered(query, condition).select(names).to_arrow()
-        cosines = (self._restored(rows["vector"].combine_chunks()) @ vector).tolist()
+        cosines = (self._restored(rows["vector"]) @ vector).tolist()
         found = zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True)
         return [(self._hit(row, cosine), row["_score"]) for row, cosine in found]
 
-    def _word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return id -> BM25 for a text; only rows of `ids` that share words with the text."""
+    def _word_scores(self, text: str, ids: Sequence[str]) -> dict[tuple[str, str], float]:
+        """Return (id, text) -> BM25 of rows of `ids` that share words with a text."""
         with self._working("searched"):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(len(ids))
             query = query.where(self._lancedb.col("id").isin(ids), prefilter=True)
-            rows = query.select(["id", "_score"]).to_list()
-        return {row["id"]: row["_score"] for row in rows}
+            rows = query.select(["id", "text", "_score"]).to_list()
+        return {(row["id"], row["text"]): row["_score"] for row in rows}
 
     def _hit(self, row: Mapping[str, Any], cosine: float) -> Hit:
         metadata = {name: row[name] for name in self.columns}
@@ -586,9 +599,9 @@ class Database:
             for batch in self._table.search().select(["vector"]).to_batches():
                 yield self._restored(batch["vector"])
 
-    def _restored(self, column: pa.FixedSizeListArray) -> np.ndarray:
+    def _restored(self, column: Any) -> np.ndarray:
         """Return the float32 vectors (row, dim) of a column of stored numbers."""
-        numbers = column.flatten().to_numpy().reshape(-1, column.type.list_size)
+        numbers = pc.list_flatten(column).to_numpy().reshape(-1, column.type.list_size)
         return self.compression.restored(numbers)
 
     def sample(self, rows: int, at_most: int) -> tuple[list[str], np.ndarray]:
@@ -596,7 +609,7 @@ class Database:
         places = np.unique(np.linspace(0, rows - 1, at_most, dtype=np.int64)).tolist()
         with self._working("read"):
             table = self._table.take_offsets(places).select(["id", "vector"]).to_arrow()
-        return table["id"].to_pylist(), self._restored(table["vector"].combine_chunks())
+        return table["id"].to_pylist(), self._restored(table["vector"])
 
     def index_words(self) -> None:
         """Build the word index; if it exists, update all indices and delete obsolete files."""
@@ -619,26 +632,6 @@ class Database:
         with self._working("written"):
             config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
-
-
-def passage_id(row: str, passage: int, passages: int) -> str:
-    """Return the id of a passage, counted from 1; a row with one passage keeps its id.
-
-    >>> passage_id("posts.csv:7", 1, 1), passage_id("posts.csv:7", 2, 3)
-    ('posts.csv:7', 'posts.csv:7#2')
-    """
-    return f"{row}#{passage}" if passages > 1 else row
-
-
-def _require_same_row(key: str, row: str, other: str) -> None:
-    """Refuse a row whose id is also the id of a passage of a long row."""
-    if row != other:
-        long_row = other if row == key else row
-        raise UserError(
-            f"row {key}: a passage of the long row {long_row} has this id too. Give one of the two "
-            f"rows another id. If row {long_row} is gone, first delete its passages (`delete` "
-            "CONDITION)"
-        )
 
 
 def _filtered(query: Any, condition: str | None) -> Any:

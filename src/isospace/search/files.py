@@ -17,7 +17,7 @@ from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError, number_of
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.forms import FULL
-from isospace.search.database import SLICE, Changes, ColumnType, Row, TypeGuess, check_names, fit
+from isospace.search.database import Changes, ColumnType, Row, TypeGuess, check_names, fit
 from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, require_room
 from isospace.system.cluster import connected
 from isospace.system.files import require_writable
@@ -47,7 +47,7 @@ def index_files(
     A document, or a row with a long text, becomes one row per passage.
 
     The files are read twice. The first reading checks them and infers the column types; the second
-    one indexes. Memory holds the model and `SLICE` rows; with an `id_column`, also the ids that
+    one indexes. Memory holds the model and a slice of rows; with an `id_column`, also the ids that
     look like FILE:ROW. After a kill, the same call resumes: unchanged rows are not encoded again.
 
     A file below `About.root` is stored with its relative path, any other file with its absolute
@@ -115,10 +115,8 @@ def index_files(
         files = _Files(index, records, root)
         on_cluster = config.workers if config.engine == "ray" else 0
         with progress.bar("index", rows_seen) as advance:
-            changes = index.add_slices(files.slices(), advance, on_cluster)
-        stale = list(files.stale())
-        index.database.remove(stale)
-        changes += Changes(deleted=len(stale))
+            changes = index.add_rows(files.rows(), advance, on_cluster)
+        changes += Changes(deleted=index.database.remove_rows(files.stale()))
     return _finish(index, changes, config.sync, progress)
 
 
@@ -209,13 +207,8 @@ class _Files:
         self._have_ids = records.reading.id_column is not None
         self._numbered: set[str] = set()  # if rows have ids: those that look like FILE:ROW
 
-    def slices(self) -> Iterator[list[Row]]:
-        """Yield the rows of all files, `SLICE` at a time: many small files share a slice."""
-        rows = self._rows()
-        while some := list(islice(rows, SLICE)):
-            yield some
-
-    def _rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of all files."""
         for part in self._records.files():
             name, number = _name(part, self._root), 0
             file = None if part.path is None else name
@@ -229,18 +222,20 @@ class _Files:
             if part.name not in self._records.unread:  # its rows stay
                 self._last[name] = number
 
-    def stale(self) -> Iterator[str]:
-        """Yield the ids FILE:ROW in the index, and of passages, that no file has any more.
+    def stale(self) -> set[str]:
+        """Return the ids FILE:ROW in the index that no file has any more.
 
-        Call it after all `slices` were read.
+        Call it after all `rows` were read.
         """
         few = [*self._last] if len(self._last) <= _FEW_FILES else []
-        for key, row in self._index.database.ids(few):
+        stale = set()
+        for row in self._index.database.rows(few):
             name, _, number = row.rpartition(":")
             if name not in self._last or not number.isdecimal():
                 continue
             if row not in self._numbered if self._have_ids else int(number) > self._last[name]:
-                yield key
+                stale.add(row)
+        return stale
 
 
 def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:

@@ -31,17 +31,17 @@ from isospace.operators.forms import FULL, FormName
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.database import (
-    SLICE,
     SPREAD_SAMPLE,
     Changes,
     ColumnType,
     Database,
     Hit,
+    Key,
     Row,
     check_names,
     fit,
+    in_slices,
     lancedb,
-    passage_id,
 )
 from isospace.search.embedder import require_k
 from isospace.system import typed_json
@@ -101,7 +101,7 @@ class About:
     bm25_weight: float | None = None
     pooling: PoolingName | None = None
     compress: FormName = FULL
-    format: int = 2
+    format: int = 3
 
     @staticmethod
     def new(
@@ -377,20 +377,19 @@ class SearchIndex:
         values = (
             fit(self.columns, one, f"row {key}") for key, one in zip(ids, metadata, strict=True)
         )
-        rows = list(map(Row, texts, ids, values))
-        slices = (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
-        return self.add_slices(slices, advance)
+        return self.add_rows(map(Row, texts, ids, values), advance)
 
-    def add_slices(
+    def add_rows(
         self,
-        slices: Iterable[Sequence[Row]],
+        rows: Iterable[Row],
         advance: Callable[[int], None] = lambda rows: None,
         on_cluster: int = 0,
     ) -> Changes:
-        """Add slices of rows; each slice is encoded together and written atomically.
+        """Add rows in slices; each slice is encoded together and written atomically.
 
         Args:
-            slices: slices of rows; of rows with the same id, the last counts.
+            rows: the rows, with the passages of a row together; of rows with the same id, the last
+                counts.
             advance: called with the number of rows done.
             on_cluster: number of cluster workers that encode, one slice at a time each; 0: encode
                 in this process.
@@ -400,26 +399,26 @@ class SearchIndex:
             Stopped: cluster workers died repeatedly on one slice.
         """
         again: list[Row] = []
+        slices: Iterable[Sequence[Row]] = in_slices(rows)
         if on_cluster:
             slices = _without_repeats(slices, again)
 
-        def unencoded() -> Iterator[tuple[dict[str, tuple[Any, ...]], Changes]]:
-            for rows in slices:
-                to_encode, change = self.database.put_unencoded(rows)
-                advance(len(rows) - len(to_encode))
+        def unencoded() -> Iterator[tuple[dict[Key, tuple[Any, ...]], Changes]]:
+            for some in slices:
+                to_encode, change = self.database.put_unencoded(some)
+                advance(len(some) - len(to_encode))
                 yield to_encode, change
 
         to_write, ahead = tee(unencoded())
-        texts = ([text for text, *_ in rows.values()] for rows, _ in ahead if rows)
+        texts = ([text for text, *_ in encode.values()] for encode, _ in ahead if encode)
         vectors = self._encoded(texts, on_cluster, advance)
         changes = Changes()
-        for rows, change in to_write:
-            if rows:
-                self.database.write(rows, next(vectors))
+        for encoded, change in to_write:
+            if encoded:
+                self.database.write(encoded, next(vectors))
             changes += change
         if again:
-            rest = (again[start : start + SLICE] for start in range(0, len(again), SLICE))
-            changes += self.add_slices(rest, advance, on_cluster)
+            changes += self.add_rows(again, advance, on_cluster)
         return changes
 
     def _encoded(
@@ -563,17 +562,10 @@ def _without_repeats(slices: Iterable[Sequence[Row]], again: list[Row]) -> Itera
     A cluster reads slices ahead, when the earlier row is not written yet.
     """
     seen: set[str] = set()
-    repeats = False
     for rows in slices:
-        first: list[Row] = []
-        for row in rows:
-            key = passage_id(row.id, row.passage, row.passages)
-            # The passages of a row may continue in the next slice.
-            repeats = key in seen or (row.id in seen if row.passage == 1 else repeats)
-            (again if repeats else first).append(row)
-        for row in first:
-            seen.update((row.id, passage_id(row.id, row.passage, row.passages)))
-        if first:
+        again += [row for row in rows if row.id in seen]
+        if first := [row for row in rows if row.id not in seen]:
+            seen.update(row.id for row in first)
             yield first
 
 
