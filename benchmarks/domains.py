@@ -307,12 +307,12 @@ class _Study:
         if any("fine-tuned" in one.name for one in found.candidates):
             encoders = replace(encoders, trained=encoders.read_trained(run.kept_weights))
         maps = (*PAIR_MAPS, *TEXT_MAPS)
-        by_words = {one.words: one for one in candidates((0.0, 1.0, *SHARES), maps)}
+        by_name = {one.name: one for one in candidates((0.0, 1.0, *SHARES), maps)}
         rows = []
         with TemporaryDirectory() as folder:
             encoders = replace(encoders, folder=Path(folder))
             for one in found.candidates:
-                encode = encoders.encode(by_words[one.name])
+                encode = encoders.encode(by_name[one.name])
                 plain, test = (
                     evaluate_retrieval(encode, self.sets[name]).mrr for name in (VALIDATION, TEST)
                 )

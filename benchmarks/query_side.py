@@ -116,7 +116,7 @@ def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
         Candidate(share, change)
         for share in (0.0, 1.0, *SHARES)
         for change in (None, *QUERY_MAPS)
-        if Candidate(share, change).words == found.selected.name
+        if Candidate(share, change).name == found.selected.name
     )
     shipped = BASE_MODEL if run.finished.ships_base else selected
     rows = {}

@@ -110,7 +110,7 @@ def test_candidates_stand_in_order_and_one_is_selected(adapted):
     assert searched.selected.name == best.name
     assert [one.selected for one in searched.best].count(True) == 1
     trained = [one for one in searched.candidates if "fine-tuned" in one.name]
-    through = [one for one in trained if one.name.endswith(THROUGH.words)]
+    through = [one for one in trained if one.name.endswith(THROUGH.name)]
     assert through[0].kind == "fine-tuned, then whitened by pairs"
     assert 2 <= len(through) <= 4
     assert len(trained) == len(through) + len(PAIR_MAPS) - 1

@@ -74,7 +74,7 @@ def tuned(config):
 
 def test_maps_of_queries_are_all_that_is_tried_without_training(adapted):
     tried = [one.name for one in read_candidates(adapted.run.folder).candidates]
-    maps = [choice.words for choice in QUERY_MAPS]
+    maps = [choice.name for choice in QUERY_MAPS]
     assert [name.partition(", ")[2] for name in tried] == ["", *maps]
     assert adapted.results.training.steps == 0
     assert not adapted.results.ships_base

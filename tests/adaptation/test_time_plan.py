@@ -214,7 +214,7 @@ def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
     finished = adapt(replace(config, budget=(22 / 60, "minutes")))
     searched = read_candidates(finished.run.folder)
     merged = [one for one in searched.candidates if one.kind.startswith("merged")]
-    assert len([one for one in merged if one.name.endswith(THROUGH.words)]) == tried
+    assert len([one for one in merged if one.name.endswith(THROUGH.name)]) == tried
     told = "The budget ended before all merged models were tried." in searched.notes
     assert told == (not there_is_time)
 

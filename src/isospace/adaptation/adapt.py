@@ -124,7 +124,7 @@ def _closed_forms(search: Search) -> _Compared:
         search.task.config.model,
         encoder.dim,
         1 / (tokens_per_text * seconds_per_token(encoder, texts, "float32")),
-        selected.change.words if selected.change else selected.words,
+        selected.change.name if selected.change else selected.name,
         tried.mrr[selected],
         base.mean,
         test.mean,
@@ -187,8 +187,8 @@ def _begin(
     with working_in(run.folder, run.how_to_resume):
         kept = run.folder / _KEPT
         amounts = _amounts(bases, kept, budget_began)
-        if words := amounts.words(config):
-            progress.line("budget", words)
+        if note := amounts.note(config):
+            progress.line("budget", note)
         began = started - amounts.seconds
 
         def planned(task: Task, encoders: CandidateEncoders) -> Search:
@@ -261,7 +261,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     notes = list(search.task.notes)
     if search.base_models is not None:
         notes.append(search.base_models.verdict)
-    notes += filter(None, [amounts.words(config)])
+    notes += filter(None, [amounts.note(config)])
     weight = data.benchmark.select_weight(search.encoders.encode(BASE_MODEL), data.held_out)
     # The test may take a minute, so it follows the first table. Only the baselines of a small
     # folder need it before, because they are scored on the test pairs.

@@ -43,7 +43,7 @@ class MapChoice:
     of_queries: bool = False
 
     @property
-    def words(self) -> str:
+    def name(self) -> str:
         """Name of the map for people."""
         return f"{self.kind}, power {self.power:g}"
 
@@ -95,14 +95,14 @@ class Candidate:
     change: MapChoice | None = None
 
     @property
-    def words(self) -> str:
+    def name(self) -> str:
         """Name of the candidate for people."""
         weights = f"the {BASE}"
         if self.share:
             weights = "the fine-tuned model"
             if self.share < 1:
                 weights = f"{self.share:g} of the way from the {BASE} to the fine-tuned one"
-        return weights if self.change is None else f"{weights}, {self.change.words}"
+        return weights if self.change is None else f"{weights}, {self.change.name}"
 
     @property
     def kind(self) -> str:

@@ -67,7 +67,7 @@ def finish(
         base,
         adapted,
         verdict,
-        "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.words,
+        "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.name,
         among,
     )
     results = replace(results, labels=_DEV_SETS if data.other_text.dev else None)
@@ -111,7 +111,7 @@ def _rejected_note(tried: Tried) -> list[str]:
     lost = ", ".join(f"{n} {100 * one.mean:+.2f}" for n, one in tried.other_text(best).items())
     return [
         f"The best candidate on the validation pairs drops more than {tried.max_drop:g} points on "
-        f"other text: {best.words}, {100 * (mrr[best] - mrr[BASE_MODEL]):+.2f} points on the "
+        f"other text: {best.name}, {100 * (mrr[best] - mrr[BASE_MODEL]):+.2f} points on the "
         f"validation pairs; {lost}."
     ]
 
@@ -138,7 +138,7 @@ def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: fl
     if selected != BASE_MODEL:
         reason = (
             "the base model, because of the verdict; selected on the validation pairs: "
-            f"{selected.words}"
+            f"{selected.name}"
         )
     return replace(trained, step=0, reason=reason)
 

@@ -125,7 +125,7 @@ class Tried:
         return SearchResults(
             tuple(
                 CandidateScores(
-                    one.words,
+                    one.name,
                     one.kind,
                     mrr,
                     self.gain(one),
@@ -148,7 +148,7 @@ def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
         if candidate != BASE_MODEL:
             changes = tried.other_text(candidate).items()
             shown += [f"{name} {100 * own.mean:+.2f}" for name, own in changes]
-        words = f"{candidate.words}: {', '.join(shown)} on validation pairs"
+        words = f"{candidate.name}: {', '.join(shown)} on validation pairs"
         search.progress.line("tried", words)
     return tried
 

@@ -102,7 +102,7 @@ class Amounts:
         fitted_on = max(FEWEST_FITTED, int(share * FITTED_ON))
         return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE))
 
-    def words(self, config: AdaptConfig) -> str:
+    def note(self, config: AdaptConfig) -> str:
         """Return a sentence on what a short budget leaves out; empty if it leaves out nothing."""
         if self.share == 1 and self.fitted_on >= FITTED_ON:
             return ""

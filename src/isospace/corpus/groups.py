@@ -66,12 +66,12 @@ class Texts(Protocol):
     def __getitem__(self, row: int, /) -> str: ...
 
 
-def words(text: str) -> list[str]:
+def compared_words(text: str) -> list[str]:
     """Split a text into words to compare, ignoring case, width and the value of numbers.
 
     A text without words, such as only emoji, counts as one word.
 
-    >>> words("Listing 12: the CAFÉ, 猫だ, हिन्दी")
+    >>> compared_words("Listing 12: the CAFÉ, 猫だ, हिन्दी")
     ['listing', '0', 'the', 'café', '猫', 'だ', 'हिन्दी']
     """
     folded = _NUMBER.sub("0", _folded(text))
@@ -89,7 +89,7 @@ def _folded(text: str) -> str:
 def without_words_of(first: str, second: str) -> str:
     """Remove the words of the first text from the second, unless no word would be left.
 
-    Unlike `words`, this function compares numbers by their value.
+    Unlike `compared_words`, this function compares numbers by their value.
 
     >>> without_words_of("The cat 2", "The cats: one CAT, the oldest of 3, purrs.")
     'cats: one, oldest of 3, purrs.'
@@ -110,7 +110,7 @@ def jaccard(first: str, second: str) -> float:
     >>> jaccard("the cat sat down", "The cat sat!")
     0.5
     """
-    a, b = (set(pairwise(["", *words(text), ""])) for text in (first, second))
+    a, b = (set(pairwise(["", *compared_words(text), ""])) for text in (first, second))
     return len(a & b) / len(a | b)
 
 
@@ -198,7 +198,7 @@ def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]
     characters = 0
     for row in rows:
         text = texts[row]
-        part.append(words(text))
+        part.append(compared_words(text))
         characters += len(text) + 1
         if characters >= _CHARACTERS_AT_ONCE:
             yield part

@@ -21,10 +21,10 @@ from isospace.corpus.groups import (
     TEST_PAIRS,
     Pairs,
     Texts,
+    compared_words,
     name_hash,
     near_duplicates,
     split_groups,
-    words,
 )
 from isospace.corpus.lines import Lines
 from isospace.errors import UserError
@@ -327,7 +327,7 @@ def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
     telling = np.ones(len(structure.roles), dtype=bool)
     for role in (Role.TITLE, Role.HEADING, Role.FIRST):
         lines = np.flatnonzero(structure.roles == role)
-        names = (name_hash(" ".join(words(text[line]))) for line in lines.tolist())
+        names = (name_hash(" ".join(compared_words(text[line]))) for line in lines.tolist())
         keys = np.fromiter(names, np.uint64, len(lines))
         documents = structure.documents[lines].astype(np.uint64)
         of_documents = np.unique(np.stack([keys, documents], 1), axis=0)[:, 0]

@@ -252,13 +252,13 @@ def _blocks_by_way(
 ) -> _BlocksByWay:
     """Return way of search -> function that yields its scores (query, document) in blocks."""
 
-    def words(rows: slice) -> NDArray[np.float32]:
+    def bm25_scores(rows: slice) -> NDArray[np.float32]:
         return bm25.scores(queries[rows])
 
     return {
         "encoder": lambda: product_blocks(first, second),
         "BM25": lambda: bm25.blocks(queries),
-        "hybrid": lambda: _hybrid_blocks(first, second, words, weight, itself),
+        "hybrid": lambda: _hybrid_blocks(first, second, bm25_scores, weight, itself),
     }
 
 

@@ -57,7 +57,7 @@ class DeleteWords(Edit):
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
         """Delete words."""
-        inner, words = vocabulary.inner(ids), vocabulary.words(ids)
+        inner, words = vocabulary.inner(ids), vocabulary.word_numbers(ids)
         if not len(words):
             return ids
         count = int(words[-1]) + 1

@@ -53,7 +53,7 @@ class Vocabulary:
         middle = len(ids) // 2  # if all tokens are special
         return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
 
-    def words(self, ids: Ids) -> Ids:
+    def word_numbers(self, ids: Ids) -> Ids:
         """Return the word number (token,) of each token between the special ones."""
         inner = ids[self.inner(ids)]
         begins = np.ones(len(inner), bool) if self.begins is None else self.begins[inner]
