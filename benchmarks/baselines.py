@@ -29,7 +29,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.docstrings import read_docstrings
 from isospace.corpus.prose import prose_sentences
 from isospace.corpus.sources import DOCSTRINGS
-from isospace.encoders.pooling import PoolingName
+from isospace.encoders.settings import PoolingName
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Whitening
 from isospace.system.files import write_text

@@ -13,6 +13,7 @@ from common import lines, write_dev_file
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.fast import FAMILIES
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.objectives import SimCSE
@@ -82,7 +83,7 @@ def _plain(corpus: Path, labels: Path, seed: int) -> float:
 def _peer(corpus: Path, labels: Path, seed: int) -> float:
     """Batches of as many, of the sentences that a run trains on."""
     text = load_data(_config(corpus, labels)).corpus
-    encoder = load_encoder("minilm", "cls")
+    encoder = load_encoder("minilm", EncoderSettings(pooling="cls"))
     own_limit = encoder.model.max_seq_length
     columns = with_itself([text[line] for line in text.train_rows.tolist()])
     settings = {"num_train_epochs": 1, "learning_rate": LEARNING_RATE, "seed": seed}

@@ -16,6 +16,7 @@ from common import lines
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.objectives import SimCSE
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
@@ -46,7 +47,7 @@ def ours(corpus: Path, batch: int, pass_tokens: int | None, steps: int) -> Calla
         precision="bf16",
     )
     accelerator = make_accelerator(config)
-    encoder = load_encoder("minilm", "mean")
+    encoder = load_encoder("minilm", EncoderSettings(pooling="mean"))
     texts = [text for pair in pairs_of(corpus, 10 * batch * steps) for text in pair]
     with tempfile.TemporaryDirectory() as folder:
         tokens = tokenise(
@@ -66,7 +67,7 @@ def peer(corpus: Path, batch: int, mini_batch: int | None, steps: int) -> Callab
     """sentence-transformers' trainer with its loss of pairs, cached where parts are asked for."""
     from sentence_transformers.losses import CachedMultipleNegativesRankingLoss
 
-    network = load_encoder("minilm", "mean").model
+    network = load_encoder("minilm", EncoderSettings(pooling="mean")).model
     pairs = pairs_of(corpus, 10 * batch * steps)
     columns = {"anchor": [a for a, _ in pairs], "positive": [b for _, b in pairs]}
     loss: Any = None

@@ -26,6 +26,7 @@ from isospace.comparison.runs import items_of_test
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
 from isospace.objectives import (
@@ -177,7 +178,7 @@ def left_on(row: Path, sts: Path) -> None:
         sys.exit(f"{row}: runs of the archive, without models; remove them from it")
     shared = items_of_test(runs[0])
     encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
-    start = load_encoder(runs[0].config.model, runs[0].config.pooling)
+    start = load_encoder(runs[0].config.model, EncoderSettings(pooling=runs[0].config.pooling))
     found = {}
     for name, ones in {"before": [(start, 0)], "after": encoders}.items():
         mrr = runs[0].items(name)  # asked for by what scores them all, and not shown

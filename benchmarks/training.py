@@ -16,6 +16,7 @@ from transformers import PreTrainedConfig
 
 from common import BATCH, LENGTH, lines
 from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
+from isospace.encoders.settings import EncoderSettings
 from isospace.training.loop import Loop
 
 
@@ -79,7 +80,7 @@ def own_loop(
     config = TrainConfig(text=text, objective=OBJECTIVES[objective](**fields), precision=precision)
     accelerator = make_accelerator(config)
     sentences = load_corpus(text, cache_folder())
-    encoder = load_encoder(model, "mean")
+    encoder = load_encoder(model, EncoderSettings(pooling="mean"))
     tokens = tokenise(
         sentences,
         sentences.digest,
@@ -158,7 +159,7 @@ def peer(model: str, corpus: Path, steps: int, bf16: bool = True) -> Callable[[]
     """sentence-transformers' trainer with its SimCSE recipe."""
     from isospace.encoders.loading import load_encoder
 
-    network = load_encoder(model, "mean").model
+    network = load_encoder(model, EncoderSettings(pooling="mean")).model
     columns = with_itself([line for line in lines(corpus, 50_000) if len(line) >= 10])
     return lambda: between_steps(
         lambda watch: peer_train(

@@ -33,6 +33,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines
 from isospace.encoders.saving import save_model
+from isospace.encoders.settings import EncoderSettings
 
 ENVIRONMENTS = {
     "3": ("torch==2.13.0", "sentence-transformers==3.*", "transformers==4.*"),
@@ -70,7 +71,7 @@ def variants(scratch: Path) -> Iterator[tuple[str, Encoder]]:
     """Models that cover the parts of a folder."""
     yield "minilm", load_encoder("minilm", device="cpu")
     for pooling in ("cls", "first_last", "embedding_last", "last2"):
-        yield f"minilm-{pooling}", load_encoder("minilm", pooling, "cpu")
+        yield f"minilm-{pooling}", load_encoder("minilm", EncoderSettings(pooling=pooling), "cpu")
     whitened = load_encoder("minilm", device="cpu")
     torch.manual_seed(0)
     dense = Dense(384, 128, activation_function=nn.Identity())

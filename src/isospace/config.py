@@ -25,7 +25,7 @@ from pydantic import (
     Strict,
 )
 
-from isospace.encoders.pooling import PoolingName
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError, in_words, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
@@ -214,21 +214,13 @@ def _objective(value: Any) -> Objective:
 
 
 @settings
-class ModelAndText:
+class ModelAndText(EncoderSettings):
     """Settings that training, adapting and whitening share: the model, the text and the tests."""
 
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text to adapt to, and how it is cleaned."""
     model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, or a Hub name."""
-    pooling: PoolingName | None = None
-    """How token vectors become one sentence vector. Default: the model's own pooling."""
-    query_prompt: str | None = None
-    """Text put before every query, such as "query: "; "" for none. Default: the model's own query
-    prompt, if it has one."""
-    document_prompt: str | None = None
-    """Text put before every document, given in the same way. Default: the model's own document,
-    passage or corpus prompt."""
     pairs: PathOrText | None = None
     """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
     held-out text."""

@@ -26,6 +26,7 @@ from isospace.adaptation.time_plan import (
 )
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import Interrupted
 from isospace.training.fit import Fit
 from isospace.training.loop import FEWEST_UPDATES, Loop, Paces, evaluation_steps
@@ -351,7 +352,7 @@ def test_tokens_are_counted_as_they_pass(toy_model):
     assert tokens_of(encoder, (None, ["zzzz"])) == 4 + around  # letter by letter
     assert tokens_of(encoder, (None, ["the " * 500])) == encoder.max_length
     assert tokens_of(encoder, (None, ["the " * 500]), max_length=8) == 8
-    prompted = load_encoder(str(toy_model), query_prompt="a dog ")
+    prompted = load_encoder(str(toy_model), EncoderSettings(query_prompt="a dog "))
     asked = ("query", ["the cat"]), ("document", ["the cat", "the dog"])
     assert tokens_of(prompted, *asked) == 4 + 2 + 2 + 3 * around
 

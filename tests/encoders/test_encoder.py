@@ -9,8 +9,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.modules import pooling_modules
 from isospace.encoders.parity import cosines
-from isospace.encoders.pooling import POOLINGS
-from isospace.encoders.prompts import Prompts
+from isospace.encoders.settings import POOLINGS, EncoderSettings, Prompts
 from isospace.encoders.tokenisation import Batch
 from isospace.views import View
 
@@ -125,9 +124,9 @@ def test_set_rate_becomes_the_own_rate(encoder):
 
 @pytest.mark.parametrize(("own", "other"), [("last2", "mean"), ("mean", "last2")])
 def test_another_pooling_leaves_the_callers_model_as_it_is(toy_model, own, other):
-    mine = load_encoder(str(toy_model), own, device="cpu").model
+    mine = load_encoder(str(toy_model), EncoderSettings(pooling=own), device="cpu").model
     before = mine.encode(sentences(3))
-    encoder = as_encoder(mine, pooling=other)
+    encoder = as_encoder(mine, EncoderSettings(pooling=other))
     assert encoder.pooling == other
     assert np.array_equal(mine.encode(sentences(3)), before)
     assert not np.allclose(encoder.embed(sentences(3)), before, atol=1e-3)

@@ -23,6 +23,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
@@ -65,7 +66,10 @@ def text(small_split, tmp_path_factory) -> CorpusConfig:
 
 
 def test_vectors_are_those_of_the_local_model_and_each_text_is_sent_once(name, server, base):
-    local, encoder = load_encoder(str(base)), load_encoder(name, query_prompt="the ")
+    local, encoder = (
+        load_encoder(str(base)),
+        load_encoder(name, EncoderSettings(query_prompt="the ")),
+    )
     given = [*TEXTS, *TEXTS[:3]]
     assert np.allclose(encoder.embed(given, side="document"), local.embed(given), atol=1e-6)
     queries = encoder.embed(TEXTS[:2], side="query")
@@ -303,7 +307,7 @@ def test_settings_of_what_is_not_done_here_are_refused(name, text, tmp_path):
         with pytest.raises(UserError, match=r"fine-tun|vectors"):
             adapt(config, progress=Silent())
     with pytest.raises(UserError, match="`pooling` cls"):
-        load_encoder(name, "cls")
+        load_encoder(name, EncoderSettings(pooling="cls"))
 
 
 @pytest.fixture

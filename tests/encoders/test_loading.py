@@ -14,6 +14,7 @@ import isospace
 from isospace.encoders.loading import as_encoder, load_encoder, weights_hash
 from isospace.encoders.places import wheel_minilm
 from isospace.encoders.saving import save_model
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.export.ship import export
 
@@ -119,7 +120,7 @@ def test_python_users_read_what_is_assumed_in_the_log(tmp_path, caplog):
     isospace.load(str(plain))
     assert f"{plain}: a plain Hugging Face model" in caplog.text
     assert "pooling mean, texts cut to 64 tokens, no prompts of its own" in caplog.text
-    export(str(plain), "st", tmp_path / "st", pooling="cls")
+    export(str(plain), "st", tmp_path / "st", EncoderSettings(pooling="cls"))
     assert "pooling cls" not in caplog.text
     caplog.clear()
     assert isospace.load(str(tmp_path / "st")).encoder.pooling == "cls"

@@ -16,13 +16,13 @@ from warm import WarmProcess
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import SUMS, cosines, damage, require_parity
-from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.saving import require_classic, require_read_alike, save_model
+from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
 
 
 def test_loads_where_isospace_cannot_be_imported(toy_model, tmp_path):
-    encoder = load_encoder(str(toy_model), "first_last", device="cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="first_last"), device="cpu")
     save_model(encoder, tmp_path / "model")
     texts = [*sentences(10), "😀 大きさ"]
     process = WarmProcess(save_vectors, {tmp_path / "model": tmp_path / "v.npy"}, texts)
@@ -32,7 +32,7 @@ def test_loads_where_isospace_cannot_be_imported(toy_model, tmp_path):
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
 def test_every_pooling_is_sentence_transformers_own_and_survives(toy_model, tmp_path, pooling):
-    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling=pooling), device="cpu")
     texts = [*sentences(50), "", "ünïcödé 😀 大きさ", "the " * 200]
     theirs = encoder.model.encode(texts, show_progress_bar=False)
     assert np.allclose(encoder.embed(texts), theirs, atol=1e-6)
@@ -43,7 +43,7 @@ def test_every_pooling_is_sentence_transformers_own_and_survives(toy_model, tmp_
 
 
 def test_dense_and_normalise_survive_in_the_classic_layout(toy_model, tmp_path):
-    encoder = load_encoder(str(toy_model), "cls", device="cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="cls"), device="cpu")
     torch.manual_seed(0)
     dense = Dense(32, 8, activation_function=nn.Identity())
     encoder.model = SentenceTransformer(modules=[*encoder.model, dense, Normalize()], device="cpu")

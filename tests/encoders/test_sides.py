@@ -10,9 +10,9 @@ from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
-from isospace.encoders.prompts import SIDES, Prompts
+from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
+from isospace.encoders.settings import SIDES, EncoderSettings, Prompts
 from isospace.errors import UserError
 from isospace.evaluation.pairs import cached
 from isospace.export.ship import export
@@ -79,7 +79,9 @@ def test_a_given_prompt_replaces_the_models_own(tmp_path):
     folder = str(write_prompted(tmp_path, KINDS["e5"]).folder)
 
     def loaded(query, document):
-        prompts = load_encoder(folder, None, "cpu", query, document).prompts
+        prompts = load_encoder(
+            folder, EncoderSettings(query_prompt=query, document_prompt=document), "cpu"
+        ).prompts
         return prompts.query, prompts.document
 
     assert loaded(None, None) == ("query: ", "passage: ")
@@ -88,7 +90,9 @@ def test_a_given_prompt_replaces_the_models_own(tmp_path):
 
 def test_a_default_prompt_that_was_a_sides_is_kept_under_another_name(tmp_path):
     prompted = write_prompted(tmp_path, KINDS["gemma"], default="query")
-    encoder = load_encoder(str(prompted.folder), None, "cpu", "the big cat: ")
+    encoder = load_encoder(
+        str(prompted.folder), EncoderSettings(query_prompt="the big cat: "), "cpu"
+    )
     save_model(encoder, tmp_path / "shipped")
     shipped = load_again(tmp_path / "shipped")
     assert shipped.default_prompt_name == "default"
@@ -106,7 +110,7 @@ def test_hashes_and_caches_tell_prompts_apart(tmp_path, toy_model):
     plain = load_encoder(str(toy_model), device="cpu")
     before = weights_hash(plain)
     assert weights_hash(plain, *SIDES) == before
-    set_prompts(plain, "find: ", None)
+    plain.prompts = plain.prompts.with_text("query", "find: ")
     assert weights_hash(plain) == weights_hash(plain, "document") == before
     assert weights_hash(plain, "query") != before
 
@@ -165,7 +169,9 @@ def test_each_side_has_sentence_transformers_vectors_and_is_exported(toy_model, 
 
 def test_prompts_that_are_given_reach_both_sides(toy_model, tmp_path):
     folder = write_asymmetric(toy_model, tmp_path / "a", "static queries")
-    ours = load_encoder(str(folder), device="cpu", query_prompt="the dog: ", document_prompt="")
+    ours = load_encoder(
+        str(folder), EncoderSettings(query_prompt="the dog: ", document_prompt=""), "cpu"
+    )
     theirs = load_again(folder)
     for side, encode, prompt in (
         ("query", theirs.encode_query, "the dog: "),

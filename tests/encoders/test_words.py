@@ -12,6 +12,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.parity import cosines
 from isospace.encoders.saving import save_model
+from isospace.encoders.settings import EncoderSettings
 from isospace.encoders.words import Tokens, read_vectors, word_model
 from isospace.errors import UserError
 
@@ -111,5 +112,5 @@ def test_what_sentence_transformers_knows_is_written_as_its_own(
     again = load_encoder(str(tmp_path / "model"))
     np.testing.assert_array_equal(again.embed(TEXTS), encoder.embed(TEXTS))
     with pytest.raises(UserError, match="`pooling` cls"):
-        load_encoder(str(tmp_path / "model"), "cls")
-    assert load_encoder(str(tmp_path / "model"), "mean").pooling == "mean"
+        load_encoder(str(tmp_path / "model"), EncoderSettings(pooling="cls"))
+    assert load_encoder(str(tmp_path / "model"), EncoderSettings(pooling="mean")).pooling == "mean"

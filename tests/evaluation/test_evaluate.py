@@ -13,6 +13,7 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.evaluation.evaluate import TASKS, Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.task import Conditions
@@ -93,7 +94,7 @@ def test_a_new_task_needs_neither_sts_sets_nor_own_files(toy_model, monkeypatch)
 def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
     by_name = evaluate(str(toy_model), EvaluateConfig(own=path, pooling="cls")).to_json()
-    model = load_encoder(str(toy_model), "cls").model
+    model = load_encoder(str(toy_model), EncoderSettings(pooling="cls")).model
     assert evaluate(model, EvaluateConfig(own=path)).to_json() == {
         **by_name,
         "model": "the given model",

@@ -9,6 +9,7 @@ from golden_files import GOLDEN, files
 from sts_files import DATA, angles, write, write_senteval
 
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
@@ -112,7 +113,9 @@ def test_every_number_of_senteval_on_the_real_model(encoder, pooling):
         pytest.skip(f"needs SentEval's files at {DATA} and golden numbers at {GOLDEN}")
     tasks = load_sts(DATA)
     golden = json.loads((GOLDEN / "senteval_minilm.json").read_text())["poolings"][encoder]
-    result = evaluate_sts(load_encoder("minilm", pooling, "cpu").embed, tasks)
+    result = evaluate_sts(
+        load_encoder("minilm", EncoderSettings(pooling=pooling), "cpu").embed, tasks
+    )
     headline = golden["headline_spearman_percent"]
     columns = {PAPER_COLUMNS[task]: headline[task] for task in PAPER_COLUMNS}
     columns["Avg"] = headline["Avg"]

@@ -13,6 +13,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.results import ChangedQuery
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.explore.session import Adapted, ChangedQueries, open_session
 from isospace.operators.nearest import TIE, unit_rows
@@ -37,7 +38,9 @@ def test_base_and_adapted_model_are_opened(adapted, session, toy_model):
     assert [model.name for model in session.models] == ["bert", "run"]
     assert session.corpus == "docs.jsonl, its test pairs"
     texts = sentences(5)
-    start = load_encoder(str(toy_model), "last2", query_prompt="look for: ")
+    start = load_encoder(
+        str(toy_model), EncoderSettings(pooling="last2", query_prompt="look for: ")
+    )
     result = load_encoder(str(adapted.run.folder))
     for model, encoder in zip(session.models, (start, result), strict=True):
         assert np.allclose(

@@ -22,8 +22,7 @@ from toy import run_card, sentences, write_toy_model
 from isospace.commands.export import Export
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
-from isospace.encoders.pooling import POOLINGS
-from isospace.encoders.prompts import Prompts
+from isospace.encoders.settings import POOLINGS, Prompts
 from isospace.errors import UserError
 from isospace.export import ship as shipping
 from isospace.export.ship import encode_with_graph, export, save_onnx

@@ -9,6 +9,7 @@ from golden_files import DTYPES, files, leaf, precisions, read, scalar, vector
 from toy import write_toy_model
 
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.encoders.tokenisation import Batch
 from isospace.objectives import TSDAE
 from isospace.objectives.decoders import Decoder
@@ -53,7 +54,9 @@ def recorded(file, folder, precision):
         "max_position_embeddings": len(file["position"]),
         "layer_norm_eps": float(file["layer_norm_eps"]),
     }
-    encoder = load_encoder(str(write_toy_model(folder, **sizes)), "cls", "cpu")
+    encoder = load_encoder(
+        str(write_toy_model(folder, **sizes)), EncoderSettings(pooling="cls"), "cpu"
+    )
     encoder.noise.set(0.0)
     decoder = Decoder(encoder, 0)
     shared, own = dict(SHARED), dict(OWN)
@@ -109,7 +112,7 @@ def test_tied_gradients_are_the_authors(path, precision, tmp_path):
 
 
 def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
-    encoder = load_encoder(str(toy_model), "cls", "cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="cls"), "cpu")
     decoder, again = (Decoder(encoder, 0) for _ in range(2))
     ids = torch.tensor(encoder.tokens.ids(["the cat sat on the big red mat"]))
     target, s = TokenIds(ids, torch.ones_like(ids)), torch.ones(1, encoder.dim)
@@ -124,7 +127,9 @@ def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
 
 
 def test_the_trained_head_for_masked_words_is_taken(tmp_path):
-    encoder = load_encoder(str(write_toy_model(tmp_path, masked_words=True)), "cls", "cpu")
+    encoder = load_encoder(
+        str(write_toy_model(tmp_path, masked_words=True)), EncoderSettings(pooling="cls"), "cpu"
+    )
     head = Decoder(encoder, 0).head
     theirs = encoder.language_model()
     assert torch.equal(head.dense.weight, theirs.model.cls.predictions.transform.dense.weight)

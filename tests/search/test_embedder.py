@@ -7,6 +7,7 @@ from toy import sentences
 
 import isospace
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.operators import nearest
 
@@ -47,7 +48,7 @@ def test_a_loaded_model_is_a_model(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
     cls = isospace.load(encoder, "cls", "cpu")
     assert encoder.pooling == "mean"
-    wanted = load_encoder(str(toy_model), "cls", device="cpu").embed(TEXTS)
+    wanted = load_encoder(str(toy_model), EncoderSettings(pooling="cls"), device="cpu").embed(TEXTS)
     assert np.array_equal(cls.encode(TEXTS), wanted)
 
 

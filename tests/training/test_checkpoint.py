@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isospace.config import TrainConfig
-from isospace.encoders.prompts import Prompts
+from isospace.encoders.settings import Prompts
 from isospace.errors import UserError
 from isospace.training import checkpoint
 from isospace.training.fit import run_evaluation

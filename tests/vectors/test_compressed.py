@@ -8,8 +8,8 @@ from encode_files import TEXTS, column, run
 from search_index import TEXTS as INDEXED, YEARS, run as command
 
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.prompts import Prompts
 from isospace.encoders.saving import save_model
+from isospace.encoders.settings import Prompts
 from isospace.errors import UserError
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, Form

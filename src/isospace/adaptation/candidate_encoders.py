@@ -35,7 +35,7 @@ from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE, require_parity
-from isospace.encoders.pooling import Precision
+from isospace.encoders.settings import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, cached, remembering
 from isospace.operators.fitted_whitening import Moments, PairMoments, WhiteningMap

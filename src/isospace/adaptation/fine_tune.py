@@ -41,7 +41,7 @@ from isospace.adaptation.time_plan import (
 from isospace.config import TrainConfig
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import Side
 from isospace.errors import number_of
 from isospace.objectives import SimCSE
 from isospace.statistics.selection import added_by_selecting

@@ -22,8 +22,7 @@ from isospace.adaptation.cross_validation import FOLDS
 from isospace.adaptation.task import Task
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.pooling import Precision
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import Precision, Side
 from isospace.errors import number_of
 from isospace.evaluation.benchmark import NOISY_SENTENCES, HeldOut
 from isospace.evaluation.pairs import Asked, TextPairs

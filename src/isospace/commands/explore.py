@@ -13,15 +13,15 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import Encodes
+from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_result
-from isospace.encoders.pooling import Precision
+from isospace.encoders.settings import EncoderSettings, Precision
 from isospace.errors import UserError
 from isospace.system.imports import require_extra
 
 
 @dataclass(frozen=True)
-class Explore(Encodes):
+class Explore(LoadsModels, EncoderSettings):
     """Options of `isospace explore`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
@@ -75,11 +75,9 @@ class Explore(Encodes):
                 models if adapted is None else adapted.models(),
                 texts,
                 names,
+                self,
                 precision=self.precision,
                 progress=console,
-                query_prompt=self.query_prompt,
-                document_prompt=self.document_prompt,
-                pooling=self.pooling,
                 changes=None if adapted is None else adapted.changes,
             )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"

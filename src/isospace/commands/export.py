@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import Encodes
+from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json
+from isospace.encoders.settings import EncoderSettings
 
 
 @dataclass(frozen=True)
-class Export(Encodes):
+class Export(LoadsModels, EncoderSettings):
     """Options of `isospace export`."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
@@ -31,15 +32,7 @@ class Export(Encodes):
         from isospace.export.ship import export
 
         with Console(self.json) as console:
-            shipment = export(
-                self.model,
-                self.to,
-                self.output,
-                progress=console,
-                query_prompt=self.query_prompt,
-                document_prompt=self.document_prompt,
-                pooling=self.pooling,
-            )
+            shipment = export(self.model, self.to, self.output, self, console)
         if self.json:
             print_json({**asdict(shipment), "folder": str(shipment.folder)})
             return

@@ -20,7 +20,7 @@ import docstring_parser
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from isospace.encoders.pooling import PoolingName
+from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError, did_you_mean, in_words, no_such
 
 MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
@@ -58,21 +58,7 @@ class CallsEndpoints:
     https://HOST/v1#NAME. No text is sent to an endpoint that a file alone names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Encodes(LoadsModels):
-    """Options of commands that encode queries and documents."""
-
-    pooling: PoolingName | None = None
-    """How token vectors become one vector of the text. Default: the model's own pooling."""
-    query_prompt: str | None = None
-    """Put before every query, such as "query: "; "" for none. Default: the model's own query
-    prompt."""
-    document_prompt: str | None = None
-    """Put before every document, in the same way. Default: the model's own document, passage or
-    corpus prompt."""
-
-
-COMMON = (PrintsJson, LoadsModels, Encodes, CallsEndpoints)
+COMMON = (PrintsJson, LoadsModels, EncoderSettings, CallsEndpoints)
 """Classes whose options a help text shows after those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
@@ -347,7 +333,7 @@ class _Field(NamedTuple):
 
 def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
     types = get_type_hints(kind, include_extras=True)
-    for one in fields(kind):
+    for one in sorted(fields(kind), key=lambda one: bool(one.kw_only)):  # as in the call of Python
         if base is not None:
             value = getattr(base, one.name)
         else:

@@ -38,8 +38,7 @@ from isospace.encoders.modules import (
 from isospace.encoders.noise import Noise
 from isospace.encoders.parity import PROBES
 from isospace.encoders.places import merge_first
-from isospace.encoders.pooling import PoolingName, Precision
-from isospace.encoders.prompts import NAMES, Prompts, Side
+from isospace.encoders.settings import NAMES, PoolingName, Precision, Prompts, Side
 from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
 from isospace.errors import UserError, first_line
 from isospace.system.devices import side_by_side

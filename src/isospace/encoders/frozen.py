@@ -27,8 +27,7 @@ from torch import nn
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import TOLERANCE, require_parity
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.settings import PoolingName, Prompts, Side
 from isospace.encoders.vector_sources import (
     ABOUT,
     OnBatch,

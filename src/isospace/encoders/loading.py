@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,8 +19,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of
 from isospace.encoders.places import loading, require_undamaged, resolve
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import EncoderSettings, PoolingName, Side
 from isospace.encoders.tokenisation import Batch
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
@@ -40,10 +40,8 @@ _NO_ARCHITECTURE = {
 
 def load_encoder(
     name: str = "minilm",
-    pooling: PoolingName | None = None,
+    settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
     device: str | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
 ) -> Encoder:
     """Load an encoder.
 
@@ -52,13 +50,9 @@ def load_encoder(
             Hub name, or NAME@REVISION with a commit, tag or branch; glove:FILE for word vectors
             (`words.word_file`); http://HOST/v1#NAME for an endpoint; vectors:FILE for vectors in
             Parquet (`frozen.py`).
-        pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own. A plain
-            Hugging Face folder names no pooling: a decoder gets the last token, other models the
-            mean, and a warning says so.
+        settings: pooling and prompts. A plain Hugging Face folder names no pooling: by default a
+            decoder gets the last token, other models the mean, and a warning says so.
         device: the device; default: `devices.default_device()`.
-        query_prompt: the prompt before every query; default: the encoder's own
-            (`prompts.Prompts.of_model`).
-        document_prompt: the prompt before every document; default: the encoder's own.
 
     Raises:
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
@@ -66,7 +60,7 @@ def load_encoder(
     place = resolve(name)
     require_undamaged(Path(place.path))
     if is_frozen_name(place.path) or (Path(place.path) / ABOUT).is_file():
-        return _configure(load_frozen(name, place.path), pooling, query_prompt, document_prompt)
+        return _configure(load_frozen(name, place.path), settings)
     device, words = device or default_device(), word_file(name)
     # Weights missing in a checkpoint are drawn at random, such as RoBERTa's unused pooler. A fixed
     # seed makes them equal in every process, and with them the encoder's hash.
@@ -91,41 +85,31 @@ def load_encoder(
     # float32 for every checkpoint: in half precision, small updates would be rounded away.
     encoder = Encoder(model.float(), name)
     if unread:
-        pooling = _assumed_pooling(encoder, pooling)
-    return _configure(encoder, pooling, query_prompt, document_prompt)
+        settings = replace(settings, pooling=_assumed_pooling(encoder, settings.pooling))
+    return _configure(encoder, settings)
 
 
-def _configure(
-    encoder: Encoder, pooling: PoolingName | None, query: str | None, document: str | None
-) -> Encoder:
+def _configure(encoder: Encoder, settings: EncoderSettings) -> Encoder:
     """Set an encoder's pooling and prompts, and return the encoder; `None` keeps what it has."""
-    if pooling is not None:
-        encoder.set_pooling(pooling)
-    set_prompts(encoder, query, document)
+    if settings.pooling is not None:
+        encoder.set_pooling(settings.pooling)
+    given = {"query": settings.query_prompt, "document": settings.document_prompt}
+    texts: dict[str, Any] = {side: text for side, text in given.items() if text is not None}
+    encoder.prompts = replace(encoder.prompts, **texts)
     return encoder
-
-
-def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:
-    """Set the prompts of an encoder; `None` keeps the prompt of that side."""
-    if query is not None:
-        encoder.prompts = encoder.prompts.with_text("query", query)
-    if document is not None:
-        encoder.prompts = encoder.prompts.with_text("document", document)
 
 
 def as_encoder(
     model: Model,
-    pooling: PoolingName | None = None,
+    settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
     device: str | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
 ) -> Encoder:
     """Return an encoder for a name, a path or a loaded model; loaded weights are not copied.
 
-    The options are those of `load_encoder`. By default, a loaded model stays on its device.
+    Settings and device are those of `load_encoder`. By default, a loaded model stays on its device.
     """
     if isinstance(model, str | Path):
-        return load_encoder(str(model), pooling, device, query_prompt, document_prompt)
+        return load_encoder(str(model), settings, device)
     if isinstance(model, SentenceTransformer):
         encoder = Encoder(model, "the given model")
     elif isinstance(model, Encoder):
@@ -135,7 +119,7 @@ def as_encoder(
             f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "
             "a Hub name, as text or a path; or a SentenceTransformer"
         )
-    _configure(encoder, pooling, query_prompt, document_prompt)
+    _configure(encoder, settings)
     return encoder if device is None else encoder.to(device)
 
 

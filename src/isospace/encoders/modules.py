@@ -20,8 +20,7 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from torch import nn
 
-from isospace.encoders.pooling import POOLINGS, PoolingName
-from isospace.encoders.prompts import NAMES, Prompts, Side
+from isospace.encoders.settings import NAMES, POOLINGS, PoolingName, Prompts, Side
 from isospace.errors import UserError
 
 
@@ -119,9 +118,9 @@ def pooling_of(model: SentenceTransformer) -> str:
     weights = [0.0] * layer_pooling.layer_start + layer_pooling.layer_weights.tolist()
     used = tuple(i for i, w in enumerate(weights) if w)
     shares = [weights[i] for i in used]
-    for name, rule in POOLINGS.items():
-        layers = tuple(sorted(i % len(weights) for i in rule.layers))
-        same = (used, token_pooling.pooling_mode) == (layers, rule.tokens)
+    for name, (layers, tokens) in POOLINGS.items():
+        averaged = tuple(sorted(i % len(weights) for i in layers))
+        same = (used, token_pooling.pooling_mode) == (averaged, tokens)
         if same and len(set(shares)) == 1:
             return name
     return f"layers {used} by {shares}, {token_pooling.pooling_mode}"
@@ -167,12 +166,12 @@ def pooling_modules(
     name: PoolingName, dim: int, layers: int, include_prompt: bool = True
 ) -> list[nn.Module]:
     """Return the modules of a pooling for a transformer with `layers` layers of width `dim`."""
-    rule = POOLINGS[name]
-    pooling = Pooling(dim, rule.tokens, include_prompt=include_prompt)
-    if len(rule.layers) == 1:
+    averaged, tokens = POOLINGS[name]
+    pooling = Pooling(dim, tokens, include_prompt=include_prompt)
+    if len(averaged) == 1:
         return [pooling]
     weights = torch.zeros(layers + 1)
-    weights[list(rule.layers)] = 1.0
+    weights[list(averaged)] = 1.0
     frozen = nn.Parameter(weights, requires_grad=False)
     return [WeightedLayerPooling(dim, layers, layer_start=0, layer_weights=frozen), pooling]
 

@@ -32,7 +32,7 @@ from isospace.encoders.frozen import FrozenEncoder, parity_of_maps, write_maps
 from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import PROBES, gap_between, require_parity, write_sums
 from isospace.encoders.places import Place, loading
-from isospace.encoders.prompts import NAMES, Side
+from isospace.encoders.settings import NAMES, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 

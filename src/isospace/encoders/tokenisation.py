@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.settings import Prompts, Side
 from isospace.encoders.words import PieceIds, WordIds
 from isospace.errors import UserError
 from isospace.operators.whitening import in_float64

@@ -9,7 +9,7 @@ from typing import Any
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
-from isospace.encoders.pooling import Precision
+from isospace.encoders.settings import Precision
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import geometry_task
@@ -88,8 +88,7 @@ def evaluate_models(
             f"ISOSPACE_DATA), or `data` hub for {', '.join(PAPER_COLUMNS)} from the Hub, or your "
             "own file (`own` FILE)"
         )
-    prompts = config.query_prompt, config.document_prompt
-    encoders = [as_encoder(model, config.pooling, None, *prompts) for model in models]
+    encoders = [as_encoder(model, config) for model in models]
     shown = progress or Logged()
     return [_evaluation(encoder, tasks, config.precision, shown) for encoder in encoders]
 

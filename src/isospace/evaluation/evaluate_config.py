@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import NonNegativeFloat
 
 from isospace.config import Files
-from isospace.encoders.pooling import PoolingName, Precision
+from isospace.encoders.settings import EncoderSettings, Precision
 from isospace.operators.fusion import WEIGHT
 from isospace.system.settings import NameOrPath, refuse_idle, settings
 
@@ -20,7 +20,7 @@ COMPRESS_READS = (
 
 
 @settings
-class EvaluateConfig:
+class EvaluateConfig(EncoderSettings):
     """Settings of an evaluation: what models are scored on, and how.
 
     Raises:
@@ -41,14 +41,6 @@ class EvaluateConfig:
     split: str | None = None
     """Which judgements of a folder of `own` to use: the name of a file in its qrels, such as dev.
     Default: test, or the only one."""
-    pooling: PoolingName | None = None
-    """How the vectors of tokens become one vector of the text; default: the model's own."""
-    query_prompt: str | None = None
-    """Put before the first text of a pair of `own`, such as "query: "; "" for none. Default: the
-    model's own query prompt, if it has one."""
-    document_prompt: str | None = None
-    """Put before its other texts, in the same way. Default: the model's own
-    document, passage or corpus prompt."""
     transfer: bool = False
     """Also train the papers' classifiers on the vectors, and score them on the seven transfer tasks
     in `data`."""

@@ -23,8 +23,7 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.groups import group_texts
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
-from isospace.encoders.pooling import Precision
-from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.settings import Precision, Prompts, Side
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.gains import FloatArray
 from isospace.system.files import built_once, code_hashes

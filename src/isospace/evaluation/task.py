@@ -17,7 +17,7 @@ from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.senteval import STSSet
 
 if TYPE_CHECKING:
-    from isospace.encoders.pooling import Precision
+    from isospace.encoders.settings import Precision
 
 
 class TitledRows(NamedTuple):

@@ -18,7 +18,7 @@ from isospace.corpus.lines import clean
 from isospace.corpus.relations import FIRST_REST
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
-from isospace.encoders.pooling import PoolingName, Precision
+from isospace.encoders.settings import EncoderSettings, Precision
 from isospace.errors import UserError, number_of
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.evaluation.retrieval import Targets
@@ -303,11 +303,9 @@ def open_session(
     models: Sequence[str | Encoder],
     texts: Sequence[str],
     corpus: str,
+    settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
     precision: Precision = "float32",
     progress: Progress | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
-    pooling: PoolingName | None = None,
     changes: ChangedQueries | None = None,
 ) -> Session:
     """Load one or two models, and encode the texts of a corpus with each.
@@ -316,7 +314,7 @@ def open_session(
     are the queries that changed most, for a run of adapt.
     """
     progress = progress or Logged()
-    encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
+    encoders = [as_encoder(model, settings) for model in models]
     names = _names([encoder.source for encoder in encoders])
     texts = list(texts)
     rows = sample_rows(len(texts))

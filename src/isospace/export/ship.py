@@ -25,9 +25,8 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.prompts import Side
 from isospace.encoders.saving import CLASSIC_TOLERANCE, require_known_modules, save_model
+from isospace.encoders.settings import EncoderSettings, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder, expanded, require_new
 from isospace.system.imports import require_extra
@@ -215,10 +214,8 @@ def export(
     model: str,
     to: Target,
     output: Path | None = None,
+    settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
     progress: Progress | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
-    pooling: PoolingName | None = None,
 ) -> Shipment:
     """Export a run's result, or any model.
 
@@ -227,10 +224,8 @@ def export(
         to: "st" for the classic sentence-transformers folder, "onnx" for one graph.
         output: the folder, new or empty; default: RUN/TARGET for a run, or MODEL-TARGET in the
             working directory.
+        settings: the pooling of the vectors, and the prompts to store in the folder.
         progress: shows the progress; default: the log.
-        query_prompt: query prompt to store in the folder, as for `load_encoder`.
-        document_prompt: document prompt to store in the folder, as for `load_encoder`.
-        pooling: pooling of the vectors; default: the model's own.
 
     Raises:
         UserError: the model is missing, the folder has content, or the folder would give different
@@ -242,7 +237,7 @@ def export(
     folder = run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}")
     folder = folder if output is None else expanded(output)
     require_new(folder)
-    encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
+    encoder = load_encoder(model, settings)
     if encoder.prompts.summary:
         file = "config_sentence_transformers.json" if to == "st" else "the card"
         line = f"{encoder.prompts.summary}; named in {file}, not built in"

@@ -12,8 +12,7 @@ import numpy as np
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
-from isospace.encoders.pooling import PoolingName, Precision
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import EncoderSettings, PoolingName, Precision, Side
 from isospace.errors import UserError
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.consent import consenting, current_consent, trusting_code
@@ -243,4 +242,7 @@ def load(
         consent = replace(consent, named=[endpoint])
     consent = replace(consent, key_env=api_key_env or consent.key_env)
     with trusting_code(trust_remote_code), consenting(consent):
-        return Embedder(as_encoder(model, pooling, device, query_prompt, document_prompt))
+        settings = EncoderSettings(
+            pooling=pooling, query_prompt=query_prompt, document_prompt=document_prompt
+        )
+        return Embedder(as_encoder(model, settings, device))

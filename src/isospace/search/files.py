@@ -13,7 +13,7 @@ from isospace.corpus.overview import SAMPLE, coverage
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.places import resolve
-from isospace.encoders.prompts import Prompts
+from isospace.encoders.settings import Prompts
 from isospace.errors import UserError, number_of
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.forms import FULL

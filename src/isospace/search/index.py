@@ -19,10 +19,9 @@ import numpy as np
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import FrozenEncoder
-from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
+from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.places import folder_of
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.settings import EncoderSettings, PoolingName, Prompts, Side
 from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError, number_of
 from isospace.evaluation.hybrid import require_weight
@@ -184,7 +183,7 @@ def load_model(
     if model is None and is_address(name):
         current_consent().require_named(name, str(folder))
     try:
-        encoder = load_encoder(name, about.pooling)
+        encoder = load_encoder(name, EncoderSettings(pooling=about.pooling))
     except UserError as error:
         if model is not None:
             raise
@@ -193,7 +192,8 @@ def load_model(
             "folder with `model`"
         ) from error
     encoder.prompts = about.prompts(encoder.prompts)
-    set_prompts(encoder, query_prompt, None)
+    if query_prompt is not None:
+        encoder.prompts = replace(encoder.prompts, query=query_prompt)
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"
     elif weights_hash(encoder, "document") != about.weights:
@@ -285,9 +285,10 @@ class SearchIndex:
         if bm25_weight is not None:
             require_weight(bm25_weight)
         require_room(folder)
-        encoder = load_encoder(
-            str(model), pooling, query_prompt=query_prompt, document_prompt=document_prompt
+        settings = EncoderSettings(
+            pooling=pooling, query_prompt=query_prompt, document_prompt=document_prompt
         )
+        encoder = load_encoder(str(model), settings)
         about = About.new(folder, encoder, columns, bm25_weight, pooling, compress)
         compression = fit_compression(compress, encoder, fit_on, progress or Logged())
         database = Database(folder, columns, compression, new=True)

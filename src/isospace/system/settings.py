@@ -148,7 +148,7 @@ def _message(kind: Any, error: ValidationError) -> str:
     for problem in error.errors(include_url=False):
         name = problem["loc"][0]
         if isinstance(name, int):
-            name = list(known)[name]
+            name = [key for key, one in known.items() if not one.kw_only][name]
         if name not in known:
             unknown.append(str(name))
             continue

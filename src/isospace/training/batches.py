@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from isospace.config import TrainConfig
 from isospace.corpus.lines import Tokens
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.prompts import side_of
+from isospace.encoders.settings import side_of
 from isospace.encoders.tokenisation import Batch
 from isospace.errors import TooLittle, number_of
 from isospace.training.examples import Examples, Rows, crop

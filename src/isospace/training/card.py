@@ -15,7 +15,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import MAP, FrozenEncoder, maps_of
 from isospace.encoders.modules import modules_of
-from isospace.encoders.prompts import Prompts
+from isospace.encoders.settings import Prompts
 from isospace.encoders.vector_sources import ABOUT
 from isospace.errors import number_of
 from isospace.evaluation.benchmark import SAME_PAIRS

@@ -93,8 +93,7 @@ def _on_own_files(
 
 
 def _encode(model: str, config: EvaluateConfig, progress: Progress) -> PromptedEncoders:
-    prompts = config.query_prompt, config.document_prompt
-    encoder = as_encoder(model, config.pooling, None, *prompts)
+    encoder = as_encoder(model, config)
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
     return cached(encoder, cache_folder(), config.precision, progress=progress)

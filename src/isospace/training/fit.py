@@ -21,8 +21,7 @@ from accelerate.utils import gather_object
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
-from isospace.encoders.pooling import Precision
-from isospace.encoders.prompts import SIDES, Side
+from isospace.encoders.settings import SIDES, Precision, Side
 from isospace.errors import Interrupted, Stopped, UserError, number_of
 from isospace.evaluation.benchmark import Benchmark, HeldOut
 from isospace.evaluation.pairs import PromptedEncoders, cached

@@ -13,7 +13,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.prompts import side_of
+from isospace.encoders.settings import side_of
 from isospace.errors import UserError
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest

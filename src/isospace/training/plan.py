@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.prompts import side_of
+from isospace.encoders.settings import side_of
 from isospace.encoders.tokenisation import (
     Batch,
     EmbeddingChanges,

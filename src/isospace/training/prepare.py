@@ -20,8 +20,8 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
-from isospace.encoders.prompts import side_of
 from isospace.encoders.saving import require_classic, require_read_alike
+from isospace.encoders.settings import side_of
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError, number_of
 from isospace.evaluation.benchmark import Benchmark, HeldOut, validation_text
@@ -338,13 +338,7 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
 
 def base_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
     """Load the base model unchanged."""
-    return load_encoder(
-        config.model,
-        config.pooling,
-        device,
-        config.query_prompt,
-        config.document_prompt,
-    )
+    return load_encoder(config.model, config, device)
 
 
 def require_trainable(config: TrainConfig, encoder: Encoder) -> None:

@@ -20,7 +20,7 @@ from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash, weights_hash
 from isospace.encoders.places import loading, resolve
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import Side
 from isospace.encoders.vector_sources import is_frozen_name
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25

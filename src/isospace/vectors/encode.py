@@ -117,12 +117,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
 
 
 def _load(config: EncodeConfig) -> Encoder:
-    return load_encoder(
-        config.model,
-        config.pooling,
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-    )
+    return load_encoder(config.model, config)
 
 
 def _compression(

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import PositiveInt
 
 from isospace.config import ALSO_O, NAMED_AS, CorpusConfig, FirstModel, Inputs, Layout, Names
-from isospace.encoders.pooling import PoolingName, Precision
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import EncoderSettings, Precision, Side
 from isospace.errors import UserError
 from isospace.operators.forms import FORMS, FormName, form_named
 from isospace.system.cluster import Engine
@@ -53,7 +52,7 @@ AS_LINES = Reading(layout="lines")
 
 
 @settings
-class EncodeConfig:
+class EncodeConfig(EncoderSettings):
     """Settings of `encode`: texts, model and output."""
 
     model: FirstModel
@@ -75,17 +74,9 @@ class EncodeConfig:
     """bf16 is faster on processors that support it; a vector changes by about 1e-4 (1 - cosine)."""
     shard_size: int = 16_384
     """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
-    pooling: PoolingName | None = None
-    """How the vectors of tokens become one vector of the text; default: the model's own."""
     side: Annotated[Side | None, NAMED_AS] = None
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
-    query_prompt: str | None = None
-    """Put before every text as a query, such as "query: "; "" for none. Default: the model's own
-    query prompt."""
-    document_prompt: str | None = None
-    """Put before every text as a document, in the same way. Default: the model's own document,
-    passage or corpus prompt."""
     engine: Engine = "local"
     """Where texts are encoded: in this process, or on the machines of a Ray cluster (RAY_ADDRESS
     names it). The machines must share the folder of the output."""
@@ -151,7 +142,7 @@ class EncodeConfig:
 
 
 @settings
-class IndexConfig:
+class IndexConfig(EncoderSettings):
     """Settings of `index`: files to add to a new or an existing index."""
 
     inputs: Inputs = ()
@@ -166,15 +157,6 @@ class IndexConfig:
     keep: Names = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
     reading: Reading = Reading()
-    pooling: PoolingName | None = None
-    """For a new index: how token vectors become one vector of the text. Default: the model's own
-    pooling."""
-    query_prompt: str | None = None
-    """For a new index: put before every query, such as "query: "; "" for none. Default: the model's
-    own query prompt, if it has one."""
-    document_prompt: str | None = None
-    """For a new index: put before every text, in the same way. Default: the model's own document,
-    passage or corpus prompt."""
     compress: FormName | None = None
     """For a new index: the form in which vectors are stored, such as pca-256-int8. `isospace
     evaluate RUN --compress` measures what each form loses. Default: float32."""

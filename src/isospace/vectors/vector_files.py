@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import Side
 from isospace.errors import UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression

@@ -27,7 +27,7 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import routed
-from isospace.encoders.prompts import Side
+from isospace.encoders.settings import Side
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.fitted_whitening import Moments, PairMoments, WhiteningMap

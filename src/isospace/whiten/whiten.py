@@ -10,7 +10,7 @@ Content of whitening.json, and the model card of a whitened model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from accelerate import Accelerator
 
-from isospace.config import TrainConfig
+from isospace.config import ModelAndText, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
@@ -213,16 +213,8 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError(STDIN_IS_OF_ONE)
     require_other_text(config.other_text, config.text.corpus)
-    settings = TrainConfig(
-        text=config.text,
-        model=config.model,
-        pooling=config.pooling,
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-        pairs=config.pairs,
-        data=sts_data(config.data),
-        other_text=config.other_text,
-    )
+    shared = {one.name: getattr(config, one.name) for one in fields(ModelAndText)}
+    settings = TrainConfig(**shared | {"data": sts_data(config.data)})
     with accelerator.main_process_first():
         encoder = base_encoder(settings).to(accelerator.device)
     require_one_way(encoder.prompts, config.model, "whitening")

@@ -9,6 +9,7 @@ from transformers.models.modernbert import modeling_modernbert
 from isospace.encoders import fast
 from isospace.encoders.fast import packed
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.settings import EncoderSettings
 from isospace.views import View
 
 KINDS = ("bert", "mpnet", "distilbert", "modernbert")
@@ -168,7 +169,7 @@ def test_models_without_a_fast_path(make):
 
 
 def test_an_encoder_says_its_path(toy_model):
-    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="mean"), device="cpu")
     assert encoder.summary("float32").endswith("cpu, float32; fast path")
     encoder.set_pooling("last2")
     assert encoder.summary("float32").endswith("; transformers' own layers")
@@ -178,7 +179,7 @@ def test_an_encoder_says_its_path(toy_model):
 
 
 def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
-    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="mean"), device="cpu")
     rates, own = [], packed.keep_mask
     monkeypatch.setattr(packed, "keep_mask", lambda x, rate: rates.append(rate) or own(x, rate))
     encoder(
@@ -190,7 +191,7 @@ def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
 
 def test_a_text_without_a_token_gets_nothing_of_its_neighbours(toy_model, monkeypatch):
     """As of a tokenizer that puts none around a text; the pooling reads the first."""
-    encoder = load_encoder(str(toy_model), "cls", device="cpu")
+    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="cls"), device="cpu")
     found = []
     for words in ([5, 6, 7], [8, 9, 10]):
         monkeypatch.setattr(encoder.tokens, "ids", lambda *_, own=words, **__: [own, [], own, []])

@@ -1,14 +1,50 @@
-"""Prompts: texts that an encoder expects before queries and before documents.
+"""Settings of an encoder: precision, pooling, and the prompts before queries and documents.
 
-The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`, with
-one exception: an empty `document` prompt does not hide a `passage` prompt.
+Classes of settings import this module, so it does not import torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
+
+from isospace.system.settings import settings
+
+Precision = Literal["float32", "bf16"]
+PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2", "lasttoken"]
+
+
+POOLINGS: dict[PoolingName, tuple[tuple[int, ...], Literal["cls", "mean", "lasttoken"]]] = {
+    "cls": ((-1,), "cls"),
+    "mean": ((-1,), "mean"),
+    "first_last": ((1, -1), "mean"),
+    "embedding_last": ((0, -1), "mean"),
+    "last2": ((-2, -1), "mean"),
+    "lasttoken": ((-1,), "lasttoken"),
+}
+"""Pooling -> the layers whose mean is pooled, and the tokens: the first, the mean, or the last.
+
+Layers are indices into `hidden_states` of transformers, where 0 is the embedding layer and L the
+last of L layers; negative: from L. Papers use "first-last average" for two poolings: SimCSE and
+WhitenedCSE average layers 1 and L, SCD and SimCSE++ average layers 0 and L.
+"""
+
+
+@settings
+class EncoderSettings:
+    """How a model becomes an encoder; `None`: as the model itself says."""
+
+    _: KW_ONLY
+    pooling: PoolingName | None = None
+    """How token vectors become one vector of the text. Default: the model's own pooling."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: "; "" for none. Default: the model's own query
+    prompt."""
+    document_prompt: str | None = None
+    """Put before every document, in the same way. Default: the model's own document, passage or
+    corpus prompt."""
+
 
 Side = Literal["query", "document"]
 """Side of a text in search: queries find documents. Texts compared with each other have no side."""
