@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import torch
@@ -11,9 +11,8 @@ from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import angular_margin, masking_triplet
-from isospace.objectives import heads
 from isospace.objectives.base import MLPOrNone, Paper
-from isospace.objectives.contrast import Contrast, Plan
+from isospace.objectives.contrast import Contrast, Term
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -61,6 +60,7 @@ class ArcCSE(Contrast, MLPOrNone):
     """m, the margin between the cosines with the shorter and with the longer span masked."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-contrastive")
+    contrast_name: ClassVar[str] = "arc_con"
     without_mask: ClassVar[str] = "`triplet_weight` 0"
 
     def __post_init__(self) -> None:
@@ -69,15 +69,17 @@ class ArcCSE(Contrast, MLPOrNone):
             raise UserError(f"`less` {self.less}: must be below `more` {self.more}")
 
     @property
-    def plan(self) -> Plan:
+    def own_views(self) -> tuple[View, ...]:
         """Two views under dropout; then the triplet's: whole, with a short and with a long span."""
-        views, head = (View(), View()), heads.mlp_or_none(self.head)
-        plan = Plan(views, head, self.logits, name="arc_con")
         if not self.triplet_weight:
-            return plan
+            return super().own_views
         edits = (None, *(MaskSpan("spans", share) for share in (self.less, self.more)))
         masked = (View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits)
-        return replace(plan, views=(*views, *masked), further={"triplet": self.triplet})
+        return (View(), View(), *masked)
+
+    @property
+    def further(self) -> Mapping[str, Term]:
+        return {"triplet": self.triplet} if self.triplet_weight else {}
 
     def logits(self, views: Views) -> torch.Tensor:
         z1, z2 = views.projected[:2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -10,7 +11,7 @@ from pydantic import Field, PositiveFloat
 from isospace.losses.detection import replace_words, replacement_detection
 from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Paper
-from isospace.objectives.contrast import Contrast, Plan
+from isospace.objectives.contrast import Contrast, Term
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -61,9 +62,12 @@ class DiffCSE(Contrast):
         return (View(of_anchor=True), masked, masked)
 
     @property
-    def plan(self) -> Plan:
-        further = {"detection": self.detection}
-        return Plan((View(), View()), heads.JointProjector, self.logits, further=further)
+    def own_head(self) -> heads.Head:
+        return heads.JointProjector
+
+    @property
+    def further(self) -> Mapping[str, Term]:
+        return {"detection": self.detection}
 
     def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         own = self.generator

@@ -23,7 +23,7 @@ from isospace.losses.contrastive import (
 )
 from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import MLPOrNone, Objective, Paper
-from isospace.objectives.contrast import Contrast, Plan
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
@@ -50,13 +50,12 @@ class GSInfoNCE(Contrast, MLPOrNone):
     paper: ClassVar[Paper] = Paper("wu-etal-2022-smoothed")
 
     @property
-    def plan(self) -> Plan:
-        """Two views under dropout; the noise travels as further views behind the head."""
-        head = heads.in_turn(
-            heads.mlp_or_none(self.head),
+    def own_head(self) -> heads.Head:
+        """The tanh MLP or nothing, then the noise, which travels as further views."""
+        return heads.in_turn(
+            super().own_head,
             lambda dim, generator: heads.GaussianRows(self.noise_rows, dim, generator),
         )
-        return Plan((View(), View()), head, self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
         z1, z2, *packed = views.projected
@@ -93,10 +92,6 @@ class MixCSE(Contrast, MLPOrNone):
     (released), or make a single mix for each anchor (paper)."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-mixing")
-
-    @property
-    def plan(self) -> Plan:
-        return Plan((View(), View()), heads.mlp_or_none(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
         z1, z2 = views.projected
@@ -203,10 +198,9 @@ class ESimCSE(Contrast, MLPOrNone):
     paper: ClassVar[Paper] = Paper("wu-etal-2022-esimcse")
 
     @property
-    def plan(self) -> Plan:
+    def own_views(self) -> tuple[View, ...]:
         repeated = View(edit=Repeat(rate=self.repetition_rate))
-        views = (View(), repeated, View(dropout=0.0, by="momentum"))
-        return Plan(views, heads.mlp_or_none(self.head), self.logits)
+        return (View(), repeated, View(dropout=0.0, by="momentum"))
 
     def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         return {

@@ -7,16 +7,15 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Plan
+from isospace.objectives.base import HeadChoice, MLPOrNone, Paper
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
 
 @settings
-class Iso(Contrast):
+class Iso(Contrast, MLPOrNone):
     r"""Whitened positives against clean negatives, plus contrast between dimensions.
 
     Every sentence passes m times under dropout and once without. Each view is whitened in shuffled
@@ -54,8 +53,8 @@ class Iso(Contrast):
     )
 
     @property
-    def plan(self) -> Plan:
-        return Plan((View(),) * self.num_views, heads.mlp_or_none(self.head), self.logits)
+    def own_views(self) -> tuple[View, ...]:
+        return (View(),) * self.num_views
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare the anchor with each positive, (positive, batch, batch)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -9,12 +10,11 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
-from isospace.objectives import heads
 from isospace.objectives.base import MLPOrNone, Paper
-from isospace.objectives.contrast import Contrast, Plan, Term
+from isospace.objectives.contrast import Contrast, Term
 from isospace.operators import similarity
 from isospace.system.settings import settings
-from isospace.views import View, Views
+from isospace.views import Views
 
 _DISTILLATIONS = {"listnet": list_net, "listmle": list_mle, "margin-mse": margin_mse}
 
@@ -79,13 +79,13 @@ class RankCSE(Contrast, MLPOrNone):
         return self.distillation_weight > 0
 
     @property
-    def plan(self) -> Plan:
+    def further(self) -> Mapping[str, Term]:
         further: dict[str, Term] = {}
         if self.consistency_weight:
             further["consistency"] = self.consistency
         if self.distillation_weight:
             further["distillation"] = self.distillation
-        return Plan((View(), View()), heads.mlp_or_none(self.head), self.logits, further=further)
+        return further
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with the batch and their own candidates, (batch, batch + candidates)."""

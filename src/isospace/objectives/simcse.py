@@ -8,9 +8,8 @@ import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import heads
 from isospace.objectives.base import MLPOrNone, Paper
-from isospace.objectives.contrast import Contrast, Plan
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -51,10 +50,9 @@ class SimCSE(Contrast, MLPOrNone):
             )
 
     @property
-    def plan(self) -> Plan:
+    def own_views(self) -> tuple[View, ...]:
         triples = View(), View(text=1), View(text=2)
-        views = triples if self.supervision == "triples" else (View(), View())
-        return Plan(views, heads.mlp_or_none(self.head), self.logits)
+        return triples if self.supervision == "triples" else super().own_views
 
     def logits(self, views: Views) -> torch.Tensor:
         anchor, *others = views.projected
