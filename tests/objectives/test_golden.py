@@ -453,12 +453,12 @@ def test_momentum_and_queue_of_esimcse_over_three_steps(path):
 
 
 LAYERS = {
-    "pooler_dense": "pooler",
-    "projection_dense": "projection.0",
-    "projection_LayerNorm": "projection.1",
-    "predictor_mlp_mlp_0": "predictor.0.0",
-    "predictor_mlp_layer_norm_0": "predictor.0.1",
-    "predictor_dense": "predictor.1",
+    "pooler_dense": "projection.0",
+    "projection_dense": "projection.1",
+    "projection_LayerNorm": "projection.2",
+    "predictor_mlp_mlp_0": "predictor.0",
+    "predictor_mlp_layer_norm_0": "predictor.1",
+    "predictor_dense": "predictor.3",
 }
 """Layers of the released MoCoSE -> ours."""
 
@@ -475,12 +475,11 @@ def test_heads_of_mocose(path):
         for kind in ("weight", "bias")
     }
     head.load_state_dict(weights, strict=False)
-    follow(head.copied_pooler, head.pooler, 0.0)
-    follow(head.copied_projection, head.projection, 0.0)
+    follow(head.copied.encoder, head.projection, 0.0)
     hidden = leaf(file["hidden"], "f64")
     query, key = head(torch.stack([hidden, hidden]))
     for found, name in (
-        (head.pooler(hidden), "pooler"), (key, "projection"), (query, "predictor"),
+        (head.projection[0](hidden), "pooler"), (key, "projection"), (query, "predictor"),
     ):  # fmt: skip
         expected = file[f"official_{name}_out_f64"]
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
@@ -510,10 +509,10 @@ def test_the_followers_of_mocose(path):
 
 def test_dropout_of_mocose_s_head_scales_what_it_keeps():
     head = MomentumHead(2000, seeded(0), dropout=0.25, momentum=lambda update: 0.5)
-    dropped = head.projection[2](torch.ones(1, 2000))
+    dropped = head.projection[3](torch.ones(1, 2000))
     assert sorted(dropped.unique().tolist()) == [0.0, pytest.approx(4 / 3)]
     assert dropped.mean().item() == pytest.approx(1.0, abs=0.05)
-    assert head.copied_projection[2].generator is head.generator
+    assert head.copied.encoder[3].generator is head.generator
 
 
 # VaSCL

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +83,7 @@ class Draws(Seeded, Auxiliary):
 
 
 class Network(Auxiliary):
-    """A copy of the encoder, which can encode views (`View.by`).
+    """A copy of the encoder, which can encode views (`View.by`), or of a part of a head.
 
     The optimiser trains a `trained` copy like the encoder; the vectors of others have no gradient.
     After every update the copy becomes m times itself plus (1 - m) times the encoder. m is the
@@ -92,13 +92,13 @@ class Network(Auxiliary):
 
     def __init__(
         self,
-        encoder: TextEncoder,
+        encoder: nn.Module,
         *,
         trained: bool = False,
         momentum: float | Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
-        self.encoder: TextEncoder = copy.deepcopy(encoder)
+        self.encoder: Any = copy.deepcopy(encoder)
         if not trained:
             self.encoder.requires_grad_(False)
         self.trained, self.momentum = trained, momentum

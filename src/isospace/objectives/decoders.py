@@ -208,10 +208,7 @@ class Detector(Draws):
         self.special = tuple(encoder.vocabulary.special)
         self.language_model = language_model
         self.discriminator = Network(encoder, trained=True)
-        self.head = heads.linear(encoder.dim, 2, self.generator, bias=True)
-        with torch.no_grad():
-            self.head.weight.normal_(0.0, 0.02, generator=self.generator)
-            self.head.bias.zero_()
+        self.head = heads.linear(encoder.dim, 2, self.generator, std=0.02)
 
     @property
     def frozen(self) -> Mapping[str, nn.Module]:

@@ -6,7 +6,6 @@ its state, so that draws are equal on every device and in a resumed run.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,7 +15,7 @@ from torch.nn.functional import normalize
 
 from isospace.losses.contrastive import diagonal_cross_entropy
 from isospace.losses.correlation import shuffled_group_whitening
-from isospace.objectives.auxiliaries import Auxiliary, Seeded, follow
+from isospace.objectives.auxiliaries import Auxiliary, Network, Seeded
 from isospace.operators.similarity import nearest_others, upcast, without_autocast
 from isospace.operators.whitening import split_groups
 from isospace.views import Views
@@ -38,7 +37,7 @@ class TanhMLP(nn.Module):
 
     def __init__(self, dim: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.dense = normal_linear(dim, generator)
+        self.dense = linear(dim, dim, generator, std=0.02)
 
     def forward(self, views: Tensor) -> Tensor:
         out: Tensor = self.dense(views.to(self.dense.weight.dtype)).tanh()
@@ -79,24 +78,20 @@ class Projector(nn.Module):
         return torch.stack([self.layers(upcast(view)) for view in views])
 
 
-def _empty_linear(dim: int, width: int, *, bias: bool = True) -> nn.Linear:
-    """Return a layer without values: PyTorch's initialisation draws from the global generator."""
-    return nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
+def linear(
+    dim: int, width: int, generator: torch.Generator, *, bias: bool = True, std: float | None = None
+) -> nn.Linear:
+    """Return a layer whose values are drawn from `generator`.
 
-
-def normal_linear(dim: int, generator: torch.Generator) -> nn.Linear:
-    """Return a square layer with BERT's initialisation: weights N(0, 0.02^2), biases 0."""
-    layer = _empty_linear(dim, dim)
+    With `std` weights are N(0, std^2) and biases 0, as in BERT. Without, all are uniform between
+    -dim^(-1/2) and dim^(-1/2), PyTorch's initialisation.
+    """
+    layer = nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
     with torch.no_grad():
-        layer.weight.normal_(0.0, 0.02, generator=generator)
-        layer.bias.zero_()
-    return layer
-
-
-def linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> nn.Linear:
-    """Return a layer with PyTorch's initialisation, drawn from `generator`."""
-    layer = _empty_linear(dim, width, bias=bias)
-    with torch.no_grad():
+        if std is not None:
+            layer.weight.normal_(0.0, std, generator=generator)
+            layer.bias.zero_()
+            return layer
         for parameter in layer.parameters():
             parameter.uniform_(-(dim**-0.5), dim**-0.5, generator=generator)
     return layer
@@ -174,19 +169,6 @@ class JointProjector(nn.Module):
         return rows.view_as(views)
 
 
-class GaussianCopies(Seeded):
-    """All views, then all views with N(0, variance) added (SimCSE++, noise study)."""
-
-    def __init__(self, variance: float, generator: torch.Generator) -> None:
-        super().__init__(generator)
-        self.deviation = variance**0.5
-
-    def forward(self, views: Tensor) -> Tensor:
-        """`(view, batch, dim) -> (2 * view, batch, dim)`."""
-        noise = torch.randn(views.shape, generator=self.generator).to(views)
-        return torch.cat([views, views + self.deviation * noise])
-
-
 class GaussianRows(Seeded):
     """Views followed by rows ~ N(0, 1), packed as views.
 
@@ -234,10 +216,8 @@ class MomentumHead(Seeded, Auxiliary):
     """Projections of two branches, one of which follows the other, and a predictor (MoCoSE).
 
     The first view passes pooler (Linear), projection (Linear, layer norm, dropout) and predictor
-    (Linear, layer norm, dropout, Linear, tanh); the second view passes copies of pooler and
-    projection that follow with momentum.
-
-    `momentum` gives m for the number of the update to come, from 2.
+    (Linear, layer norm, dropout, Linear, tanh); the second view passes a copy of pooler and
+    projection, which follows with `momentum`, as in `Network`.
     """
 
     def __init__(
@@ -250,32 +230,24 @@ class MomentumHead(Seeded, Auxiliary):
     ) -> None:
         super().__init__(generator)
 
-        def normed() -> nn.Sequential:
-            norm = nn.LayerNorm(dim, eps=1e-12)
-            drop = SeededDropout(dropout, generator)
-            return nn.Sequential(normal_linear(dim, generator), norm, drop)
+        def dense() -> nn.Linear:
+            return linear(dim, dim, generator, std=0.02)
 
-        self.pooler, self.projection = normal_linear(dim, generator), normed()
-        self.predictor = nn.Sequential(normed(), normal_linear(dim, generator), nn.Tanh())
-        # Its dropout must go on drawing from the one generator that is saved.
-        shared = {id(generator): generator}
-        self.copied_pooler = copy.deepcopy(self.pooler).requires_grad_(False)
-        self.copied_projection = copy.deepcopy(self.projection, shared).requires_grad_(False)
-        self.momentum = momentum
-        self._updates: Tensor
-        self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
+        def normed() -> list[nn.Module]:
+            return [dense(), nn.LayerNorm(dim, eps=1e-12), SeededDropout(dropout, generator)]
+
+        self.projection = nn.Sequential(dense(), *normed())
+        self.predictor = nn.Sequential(*normed(), dense(), nn.Tanh())
+        self.copied = Network(self.projection, momentum=momentum)
+        self.copied.encoder[-1].generator = generator  # the one that is saved
 
     def forward(self, views: Tensor) -> Tensor:
         """`(2, batch, dim) -> (2, batch, dim)`."""
-        own, other = views.to(self.pooler.weight.dtype)
-        query = self.predictor(self.projection(self.pooler(own)))
-        return torch.stack([query, self.copied_projection(self.copied_pooler(other))])
+        own, other = views.to(self.projection[0].weight.dtype)
+        return torch.stack([self.predictor(self.projection(own)), self.copied.encoder(other)])
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
-        self._updates += 1
-        momentum = self.momentum(int(self._updates))
-        follow(self.copied_pooler, self.pooler, momentum)
-        follow(self.copied_projection, self.projection, momentum)
+        self.copied.after_update(self.projection, views)
 
 
 class VirtualView(Seeded):
