@@ -42,6 +42,7 @@ _NOT_FOR_OPTIONS = (
     "isospace.objectives.heads",
     "isospace.operators.similarity",
     "isospace.operators.whitening",
+    "isospace.views.networks",
 )
 """Modules that options do not need: torch, and modules that use it when they are imported."""
 

@@ -18,11 +18,11 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
-from isospace.objectives.decoders import Convolutions
 from isospace.objectives.heads import seeded
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.views.edits import Template
+from isospace.views.networks import Convolutions
 
 TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
 TEXTS = [*sentences(12), "", "x", "the cat " * 90, "😀 大きさ"]

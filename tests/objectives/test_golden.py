@@ -25,7 +25,6 @@ from torch import nn
 from isospace import losses, objectives
 from isospace.encoders.modules import pooling_modules
 from isospace.objectives.auxiliaries import Network, Queue, follow
-from isospace.objectives.decoders import Convolutions
 from isospace.objectives.heads import (
     Differences,
     GaussianRows,
@@ -36,6 +35,7 @@ from isospace.objectives.heads import (
 )
 from isospace.operators.similarity import cosine_matrix, nearest_others
 from isospace.views import TokenStates, Views
+from isospace.views.networks import Convolutions
 
 
 def tau(file):

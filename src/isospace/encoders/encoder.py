@@ -44,7 +44,7 @@ from isospace.errors import UserError, first_line
 from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
-from isospace.views.encoder import TextEncoder
+from isospace.views.networks import TextEncoder
 
 
 class Encoder(TextEncoder):

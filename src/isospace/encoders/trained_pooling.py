@@ -26,8 +26,8 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import rebuilt
-from isospace.objectives.decoders import Convolutions
 from isospace.views.edits import Template
+from isospace.views.networks import Convolutions
 
 
 def at_mask(encoder: Encoder, template: Template) -> Encoder:

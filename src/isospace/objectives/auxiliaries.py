@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from isospace.views import Views
-from isospace.views.encoder import TextEncoder as TextEncoder  # objectives load it from here
+from isospace.views.networks import TextEncoder as TextEncoder  # objectives load it from here
 
 
 class Auxiliary(nn.Module):

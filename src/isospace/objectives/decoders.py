@@ -1,4 +1,4 @@
-"""Auxiliary networks over tokens: masked-language head, convolutions, decoder, detector."""
+"""Auxiliary networks over tokens: masked-language head, decoder, detector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from isospace.objectives import heads
 from isospace.objectives.auxiliaries import Auxiliary, Draws, Network
 from isospace.views import NO_TARGET, TokenIds, TokenStates
-from isospace.views.encoder import TextEncoder
+from isospace.views.networks import TextEncoder
 
 _LOGITS = 1 << 24
 """Number of logits in memory: 64 MB in float32. A batch of 64 passages has 100 million or more."""
@@ -75,42 +75,6 @@ class MaskedHead(Auxiliary):
         ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
         total: Tensor = self(torch.cat(states), ids)
         return total / max(1, len(ids))
-
-
-class Convolutions(nn.Module):
-    """Concatenated convolutions of several kernel widths over the same tokens (IS-BERT)."""
-
-    def __init__(
-        self,
-        dim: int,
-        channels: int,
-        kernels: Sequence[int],
-        *,
-        relu: bool,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        self.dim, self.channels, self.kernels, self.relu = dim, channels, tuple(kernels), relu
-        self.layers = nn.ModuleList()
-        for kernel in kernels:
-            empty = nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
-            layer = empty.to_empty(device="cpu")
-            bound = (dim * kernel) ** -0.5  # PyTorch's initialisation, drawn from our generator
-            with torch.no_grad():
-                for parameter in layer.parameters():
-                    parameter.uniform_(-bound, bound, generator=generator)
-            self.layers.append(layer)
-
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Convolve token states (batch, length, dim) with a mask (batch, length).
-
-        States must be zero at the padding. The result (batch, length, channels of all convolutions)
-        is zero there too.
-        """
-        across = states.transpose(1, 2)
-        features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)
-        features = features.relu() if self.relu else features
-        return features * mask.unsqueeze(-1)
 
 
 class CrossAttention(nn.Module):

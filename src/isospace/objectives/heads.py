@@ -7,7 +7,7 @@ its state, so that draws are equal on every device and in a resumed run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from isospace.objectives.auxiliaries import Auxiliary, Network, Seeded
 from isospace.operators.similarity import nearest_others, upcast, without_autocast
 from isospace.operators.whitening import split_groups
 from isospace.views import Views
+
+if TYPE_CHECKING:
+    from isospace.objectives.vascl import VaSCL
 
 Head: TypeAlias = Callable[[int, torch.Generator], nn.Module]
 """Builds a head for vectors of a width; raises `ValueError` if its settings do not fit the width.
@@ -243,7 +246,7 @@ class MomentumHead(Seeded, Auxiliary):
 
     def forward(self, views: Tensor) -> Tensor:
         """`(2, batch, dim) -> (2, batch, dim)`."""
-        own, other = views.to(self.projection[0].weight.dtype)
+        own, other = views.to(next(self.parameters()).dtype)
         return torch.stack([self.predictor(self.projection(own)), self.copied.encoder(other)])
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
@@ -257,31 +260,21 @@ class VirtualView(Seeded):
     `neighbours` nearest sentences. This gradient is that at a random point `start_radius` away.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        generator: torch.Generator,
-        *,
-        width: int,
-        neighbours: int,
-        radius: float,
-        start_radius: float,
-        temperature: float,
-        stop_gradient: bool,
-    ) -> None:
+    def __init__(self, dim: int, generator: torch.Generator, settings: VaSCL) -> None:
         super().__init__(generator)
-        layers = [linear(dim, dim, generator, bias=False), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, linear(dim, width, generator, bias=False))
-        self.neighbours, self.temperature = neighbours, temperature
-        self.radius, self.start_radius = radius, start_radius
-        self.stop_gradient = stop_gradient
+        self.settings = settings
+        self.layers = nn.Sequential(
+            linear(dim, dim, generator, bias=False),
+            nn.ReLU(),
+            linear(dim, settings.width, generator, bias=False),
+        )
 
     def forward(self, views: Tensor) -> Tensor:
         """`(2, batch, dim) -> (3, batch, width)`."""
         first, second = upcast(views)
         with without_autocast(first):
             uniform = torch.rand(first.shape, generator=self.generator).to(first) - 0.5
-            start = first.detach() if self.stop_gradient else first
+            start = first.detach() if self.settings.stop_gradient else first
             moved = start + self.step(first.detach(), uniform)
             return torch.stack([self.project(x) for x in (first, second, moved)])
 
@@ -294,15 +287,15 @@ class VirtualView(Seeded):
         """Return the constant step of every row of `x` (batch, dim) from random directions."""
         with torch.enable_grad():
             moved = (directions / (directions.norm(dim=1, keepdim=True) + 1e-8)).requires_grad_()
-            start = x + self.start_radius * moved
+            start = x + self.settings.start_radius * moved
             cosines = self.project(start) @ self.project(x).detach().T
-            logits = cosines / self.temperature
+            logits = cosines / self.settings.temperature
             own = torch.eye(len(x), dtype=torch.bool, device=x.device)
-            rivals = nearest_others(x, self.neighbours) | own
+            rivals = nearest_others(x, self.settings.neighbours) | own
             losses = diagonal_cross_entropy(logits.masked_fill(~rivals, -torch.inf))
             (gradient,) = torch.autograd.grad(losses.mean(), moved)
         length = gradient.norm(dim=1, keepdim=True) + 1e-8
-        step: Tensor = self.radius * gradient / length
+        step: Tensor = self.settings.radius * gradient / length
         return step
 
 

@@ -9,10 +9,10 @@ from pydantic import Field, PositiveInt
 
 from isospace.errors import UserError
 from isospace.losses.detection import token_information
-from isospace.objectives import auxiliaries, decoders, heads
+from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.system.settings import settings
-from isospace.views import View, Views
+from isospace.views import View, Views, networks
 
 
 @settings
@@ -55,7 +55,7 @@ class ISBERT(Objective):
 
     def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         relu, generator = self.variant == "paper", heads.seeded(seed)
-        layers = decoders.Convolutions(
+        layers = networks.Convolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}

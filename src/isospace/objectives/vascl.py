@@ -54,15 +54,7 @@ class VaSCL(Objective):
 
     @property
     def training_head(self) -> heads.Head:
-        return partial(
-            heads.VirtualView,
-            width=self.width,
-            neighbours=self.neighbours,
-            radius=self.radius,
-            start_radius=self.start_radius,
-            temperature=self.temperature,
-            stop_gradient=self.stop_gradient,
-        )
+        return partial(heads.VirtualView, settings=self)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         first, second, virtual = views.projected

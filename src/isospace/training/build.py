@@ -17,13 +17,13 @@ from isospace.encoders.loading import state_hash
 from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
 from isospace.objectives.auxiliaries import Auxiliary
-from isospace.objectives.decoders import Convolutions
 from isospace.training.batches import Batches
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
 from isospace.training.plan import PassPlan, Sources, has_equal_views
 from isospace.training.step import Training
 from isospace.views.edits import Template
+from isospace.views.networks import Convolutions
 
 
 def build_training(
