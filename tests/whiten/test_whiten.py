@@ -213,7 +213,7 @@ def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
     mapped = start.embed(TEXTS) @ (axes * values**-0.25) @ axes.T
     written = load_encoder(str(of_columns.output), device="cpu").embed(TEXTS)
     cosines = unit_rows(mapped) @ unit_rows(mapped).T
-    np.testing.assert_allclose(written @ written.T, cosines, atol=1e-5)
+    np.testing.assert_allclose(written @ written.T, cosines, atol=1e-4)  # fitted in bf16 or float32
 
 
 def test_pairs_that_are_asked_for_must_be_there(setting, tmp_path):
@@ -302,7 +302,7 @@ def test_two_processes_equal_one(of_columns, tmp_path, changes):
     whiten_model(replace(setting, output=tmp_path / "1"))
     run_together(2, whiten_model, replace(setting, output=tmp_path / "2"))
     one, two = (load_encoder(str(tmp_path / n), device="cpu").embed(TEXTS) for n in ("1", "2"))
-    tolerance = 1e-3 if "whitening" in changes else 1e-5
+    tolerance = 1e-3 if "whitening" in changes else 1e-4
     np.testing.assert_allclose(two @ two.T, one @ one.T, atol=tolerance)
 
 

@@ -242,7 +242,7 @@ def _amounts(
         if len(bases) > 1:
             left *= MOST_COMPARING
         whole = not task.data.held_out.natural
-        amounts = Amounts.planned(work, config.budget[0], left, whole)
+        amounts = Amounts.planned(work, left, whole)
     typed_json.write(file, amounts)
     return amounts
 

@@ -39,7 +39,6 @@ from isospace.encoders.settings import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, cached, remembering
 from isospace.operators.fitted_whitening import Moments, PairMoments, WhiteningMap
-from isospace.system.devices import has_bf16
 from isospace.system.files import cache_folder
 from isospace.training import checkpoint
 from isospace.training.examples import related_texts
@@ -47,9 +46,12 @@ from isospace.training.prepare import base_encoder, require_trainable
 from isospace.whiten.fitting import (
     FITTED_ON,
     drop_normalize,
-    fit_rows,
+    encoded_to_fit,
+    fit_precision,
+    fit_texts,
     fold,
     fold_queries,
+    moments_of,
     through,
     through_queries,
     two_encoders,
@@ -120,7 +122,7 @@ class SharedEncoder:
     @property
     def fit_precision(self) -> Precision:
         """Arithmetic for the texts on which maps are fitted: that of training."""
-        return "bf16" if self._config.precision != "float32" and has_bf16() else "float32"
+        return fit_precision(self._config)
 
     def by(
         self, weights: Callable[[], Weights], folder: Path, cut: bool = False
@@ -133,9 +135,11 @@ class SharedEncoder:
             cut: encode as in training, and not as the model that is shipped.
         """
         self.encoder.model.load_state_dict(weights())
-        precision: Precision = self.fit_precision if cut else "float32"
-        length = self._config.max_length if cut else None
-        encode = cached(self.encoder, folder, precision, length)
+        encode = (
+            encoded_to_fit(self.encoder, self._config, folder)
+            if cut
+            else cached(self.encoder, folder)
+        )
 
         def switching(plain: Encode) -> Encode:
             def encode_by_own_weights(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -222,12 +226,9 @@ class CandidateEncoders:
     @cached_property
     def fit_texts(self) -> tuple[Asked, ...]:
         """Texts on which maps are fitted, with their sides."""
-        if not self.maps[0].of_texts:
-            first, second = related_texts(self.config, self.corpus, self.fitted_on)
-            return ("query", first), ("document", second)
-        columns = max(1, len(self.config.text.columns))
-        rows = fit_rows(self.corpus, columns, 2 * self.fitted_on)
-        return (("document", [self.corpus[int(row)] for row in rows]),)
+        if self.maps[0].of_texts:
+            return fit_texts(self.config, self.corpus, "texts", 2 * self.fitted_on)
+        return fit_texts(self.config, self.corpus, "pairs", self.fitted_on)
 
     def encode(self, candidate: Candidate) -> PromptedEncoders:
         """Return the functions that encode texts by a candidate."""
@@ -241,20 +242,11 @@ class CandidateEncoders:
         return None if change is None else change.fit(self.moments(candidate.share))
 
     def moments(self, share: float) -> Moments | PairMoments:
-        """Return the moments of the vectors on which maps for these weights are fitted.
-
-        Texts are cut and encoded as in training. This takes a third of the time, and gives the same
-        map.
-        """
+        """Return the moments of the vectors on which maps for these weights are fitted."""
         if share not in self._moments:
             encode = self._encoder(share, cut=True)
-            sides = [
-                torch.from_numpy(encode.for_side(side)(list(texts)))
-                for side, texts in self.fit_texts
-            ]
-            of_pairs = len(sides) == 2
-            found = PairMoments.from_pairs(*sides) if of_pairs else Moments.from_vectors(*sides)
-            self._moments[share] = found
+            vectors = [encode.for_side(side)(list(texts)) for side, texts in self.fit_texts]
+            self._moments[share] = moments_of(vectors)
         return self._moments[share]
 
     def put_behind(self, encoder: Encoder) -> None:

@@ -27,7 +27,7 @@ from isospace.errors import number_of
 from isospace.evaluation.benchmark import NOISY_SENTENCES, HeldOut
 from isospace.evaluation.pairs import Asked, TextPairs
 from isospace.training.loop import evaluation_steps
-from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
+from isospace.whiten.fitting import FITTED_ON
 
 EARLIEST = 24
 """Earliest update after which a training is evaluated. On some text, pairs teach most in so few
@@ -44,8 +44,6 @@ TRIED = 2
 SPARE = 1.1
 """Factor on timed work: processors slow down as they warm, and ranking, maps and files take
 time."""
-FITTING = 0.05
-"""Largest share of a budget in minutes for encoding the pairs that maps are fitted on."""
 FEWEST_FITTED, LEAST_SHARE = 300, 0.25
 """Fewest pairs to fit on, and smallest share of pairs to measure, however short the budget: 300
 pairs give most of the gain of a map."""
@@ -72,22 +70,19 @@ class Amounts:
     format: int = 3
 
     @classmethod
-    def planned(
-        cls, work: Sequence[tuple[float, Passes]], minutes: float, left: float, whole: bool
-    ) -> Amounts:
-        """Plan the amounts that the minutes allow.
+    def planned(cls, work: Sequence[tuple[float, Passes]], left: float, whole: bool) -> Amounts:
+        """Plan the amounts that the time left allows.
 
         Args:
             work: for each base model the seconds per token, and the tokens with maps fitted on
                 `FITTED_ON` pairs.
-            minutes: the budget.
             left: seconds left of the budget.
             whole: measure all pairs, however long it takes.
 
         >>> passes = Passes(validating=10, mapped=3, testing=5, other_text=5)
-        >>> Amounts.planned([(1.0, passes)], minutes=1, left=50, whole=False)
+        >>> Amounts.planned([(1.0, passes)], left=50, whole=False)
         Amounts(fitted_on=3000, share=1.0, enough=None, seconds=0.0, format=3)
-        >>> found = Amounts.planned([(4.0, passes)], minutes=1, left=50, whole=False)
+        >>> found = Amounts.planned([(4.0, passes)], left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2)
         (1909, 0.64)
         """
@@ -95,9 +90,7 @@ class Amounts:
         other_text = sum(token * own.other_text for token, own in work)
         share = (left / SPARE - other_text) / max(scoring - other_text, 1e-9)
         if share >= 1:
-            fitting = sum(token * own.mapped for token, own in work)
-            affordable = FITTING * 60 * minutes * FITTED_ON / max(fitting, 1e-9)
-            return cls(int(min(max(FITTED_ON, affordable), MOST_PAIRS)), 1.0)
+            return cls()
         fitted_on = max(FEWEST_FITTED, int(share * FITTED_ON))
         return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE))
 

@@ -10,54 +10,63 @@ Content of whitening.json, and the model card of a whitened model.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias, TypeVar
 
+import numpy as np
+import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
+from numpy.typing import NDArray
 
 from isospace.config import ModelAndText, TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
+from isospace.encoders.settings import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import BASE
 from isospace.evaluation.other_text import other_text_scores, require_other_text
-from isospace.evaluation.pairs import (
-    Encode,
-    PromptedEncoders,
-    TextPairs,
-    embed_with_bar,
-    remembering,
-)
+from isospace.evaluation.pairs import Encode, PromptedEncoders, TextPairs, cached, remembering
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.sts import sts_data
 from isospace.objectives.base import Paper
-from isospace.operators.fitted_whitening import Whitening
-from isospace.operators.flow import Flow
+from isospace.operators.fitted_whitening import PairMoments, Whitening
+from isospace.operators.flow import Flow, fit_flow
+from isospace.recipes import find
 from isospace.statistics.selection import SelectedAmong, best_position
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
-from isospace.system.devices import STDIN_IS_OF_ONE, arithmetic, join_processes
-from isospace.system.files import atomic_folder, require_new
+from isospace.system.devices import (
+    STDIN_IS_OF_ONE,
+    arithmetic,
+    default_device,
+    join_processes,
+)
+from isospace.system.files import atomic_folder, cache_folder, require_new
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading, usage_of
+from isospace.training.examples import related_texts
+from isospace.training.finish import ModelScores
 from isospace.training.lifecycle import stoppable
 from isospace.training.prepare import Data, base_encoder, load_data
 from isospace.training.results import BeforeAndAfter, Origin
 from isospace.whiten.fitting import (
-    Fitted,
+    FITTED_ON,
     FittedMap,
-    Maps,
     drop_normalize,
-    fit_maps,
+    encoded_to_fit,
     fit_texts,
     fold,
-    refusing,
+    moments_of,
     through,
 )
 from isospace.whiten.whiten_config import By, Power, WhitenConfig
@@ -169,6 +178,9 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 
 
 _COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
+Maps: TypeAlias = Mapping[Power, FittedMap | None]
+"""Power -> fitted map; `None` for the unchanged model."""
+T = TypeVar("T")
 
 
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
@@ -176,7 +188,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 
     With `power="auto"`, the whitened model is written only if the verdict is a gain; otherwise the
     base model is written. A model with a given power, width or removal is written in any case.
-    Every process except the first returns `None`.
+    All processes encode the texts to fit on. Every process except the first returns `None`.
 
     Raises:
         UserError: the input is invalid; most errors come before the corpus is encoded.
@@ -185,12 +197,13 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
         folder, accelerator = require_new(config.output), join_processes()
         shown = (progress or Logged()) if accelerator.is_main_process else Silent()
         task = _load(config, accelerator, shown)
-        fitted = fit_maps(config, task.data.corpus, task.encoder, accelerator, shown)
+        vectors = _vectors(task, accelerator, shown)
         results = None
-        if fitted is not None:
-            results = _select_and_test(config, task, fitted)
+        if accelerator.is_main_process:
+            maps = _refusing(lambda: _fit(config, vectors, shown))
+            results = _select_and_test(config, task, maps)
             with atomic_folder(folder) as building:
-                gap = _write(task, results, fitted.maps[results.power], building)
+                gap = _write(task, results, maps[results.power], building)
                 results = replace(results, gap=gap)
                 write_results(building, results)
         accelerator.wait_for_everyone()
@@ -199,13 +212,22 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 
 @dataclass(frozen=True)
 class _Task:
-    """The model to whiten, without its final normalisation, and the texts."""
+    """The model to whiten, without its final normalisation, and the texts.
+
+    `fit_texts` are the texts to fit on with their sides: two sides of pairs, or single texts.
+    """
 
     settings: TrainConfig
     encoder: Encoder
     encode: PromptedEncoders
     data: Data
     validation: TextPairs
+    fit_texts: Sequence[tuple[Side, list[str]]]
+
+    @property
+    def by(self) -> By:
+        """What the map is fitted on."""
+        return "pairs" if len(self.fit_texts) == 2 else "texts"
 
 
 def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) -> _Task:
@@ -214,7 +236,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         raise UserError(STDIN_IS_OF_ONE)
     require_other_text(config.other_text, config.text.corpus)
     shared = {one.name: getattr(config, one.name) for one in fields(ModelAndText)}
-    settings = TrainConfig(**shared | {"data": sts_data(config.data)})
+    settings = replace(find("pairs").config, **shared | {"data": sts_data(config.data)})
     with accelerator.main_process_first():
         encoder = base_encoder(settings).to(accelerator.device)
     require_one_way(encoder.prompts, config.model, "whitening")
@@ -225,9 +247,9 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
             f"`kind` flow: the vectors of {config.model} come from a server or a file, and only a "
             "linear map can be added. Give another `kind`"
         )
-    refusing(lambda: config.whitening.require(encoder.dim))
+    _refusing(lambda: config.whitening.require(encoder.dim))
     if config.whitening.kind == "flow":
-        refusing(lambda: Flow(encoder.dim))
+        _refusing(lambda: Flow(encoder.dim))
     with accelerator.main_process_first():
         data = load_data(settings, trains=False)
     progress.line("corpus", data.corpus.summary)
@@ -239,55 +261,112 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         )
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
+    texts = _fit_texts(config, settings, data.corpus)
     if encoder.is_frozen:
-        asked = *fit_texts(config, data.corpus), *validation.asked, *data.asked
-        encoder.expect(asked, progress)
+        encoder.expect((*texts, *validation.asked, *data.asked), progress)
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
-    embed = partial(embed_with_bar, encoder, progress)
-    encode = remembering(PromptedEncoders.of_prompts(encoder.prompts, embed))
-    return _Task(settings, encoder, encode, data, validation)
+    encode = remembering(cached(encoder, cache_folder(), progress=progress))
+    return _Task(settings, encoder, encode, data, validation, texts)
 
 
-def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> WhiteningResults:
+def _fit_texts(
+    config: WhitenConfig, settings: TrainConfig, corpus: Corpus
+) -> tuple[tuple[Side, list[str]], ...]:
+    """Return pairs to fit on, or single texts if the corpus has too few pairs."""
+    count = 2 * FITTED_ON
+    if config.whitening.kind == "flow":  # which is trained, and on all texts
+        count = len(corpus)
+    elif config.by != "texts" and not config.why_not_pairs:
+        found = len(related_texts(settings, corpus, FEW_PAIRS)[0])
+        if found == FEW_PAIRS:
+            return fit_texts(settings, corpus, "pairs", config.sentences or FITTED_ON)
+        if config.by == "pairs":
+            raise UserError(
+                f"`by` pairs: whitening needs {FEW_PAIRS} pairs of different texts that belong "
+                f"together, and the text gives {found}. Give documents, or name the columns of "
+                "pairs (`columns`)"
+            )
+    return fit_texts(settings, corpus, "texts", config.sentences or count)
+
+
+def _vectors(
+    task: _Task, accelerator: Accelerator, progress: Progress
+) -> list[NDArray[np.float32]]:
+    """Encode a share of the texts in each process; return the vectors of each side, (n, dim)."""
+    encode = encoded_to_fit(task.encoder, task.settings, cache_folder(), progress)
+    own = slice(accelerator.process_index, None, accelerator.num_processes)
+    shares = gather_object([[encode.for_side(side)(texts[own]) for side, texts in task.fit_texts]])
+    found = []
+    for parts in zip(*shares, strict=True):
+        every = np.empty((sum(map(len, parts)), task.encoder.dim), np.float32)
+        for number, part in enumerate(parts):
+            every[number :: len(parts)] = part
+        found.append(every)
+    return found
+
+
+def _fit(config: WhitenConfig, vectors: Sequence[NDArray[np.float32]], progress: Progress) -> Maps:
+    """Fit a map for each power that the settings try, on the vectors of pairs or single texts."""
+    whitening, powers = config.whitening, config.powers("pairs" if len(vectors) == 2 else "texts")
+    fit: Callable[[float], FittedMap]
+    if whitening.kind == "flow":
+        texts = torch.from_numpy(vectors[0]).to(default_device())
+        with progress.bar("flow", len(texts)) as advance:
+            flow = fit_flow(texts, advance)
+        return {power: None if power is None else flow for power in powers}
+    moments = moments_of(vectors)
+    if isinstance(moments, PairMoments):
+        shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
+        fit = partial(moments.fit, shrinkage=shrinkage, dim=whitening.dim)
+    else:
+        fit = partial(whitening.fit, moments)
+    return {power: None if power is None else fit(power) for power in powers}
+
+
+def _refusing(work: Callable[[], T]) -> T:
+    """Call a function, and turn a `ValueError` of operators into a `UserError`."""
+    try:
+        return work()
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _select_and_test(config: WhitenConfig, task: _Task, maps: Maps) -> WhiteningResults:
     """Select a power on validation pairs, and test it on test pairs."""
-    data, benchmark, maps = task.data, task.data.benchmark, fitted.maps
+    data, benchmark = task.data, task.data.benchmark
     ranks: dict[Power, RetrievalScores] = {}
     if len(maps) > 1:
         ranks = try_powers(task.encode, {None: None, **maps}, task.validation)
     tried = {power: found.mrr for power, found in ranks.items() if power in maps}
     power = list(tried)[best_position(list(tried.values()))] if tried else next(iter(maps))
     weight = benchmark.select_weight(task.encode, data.held_out)
-    before = benchmark.measure(task.encode, weight)
+    before = ModelScores.measure(task.encode, data, weight)
     after, other_text = before, {}
     if power is not None:
-        mapped = through(task.encode, maps[power])
-        after = benchmark.measure(mapped, weight)
-        other_text = other_text_scores(
-            data.other_text.measure(task.encode, measured=before),
-            data.other_text.measure(mapped, measured=after),
-        )
+        after = ModelScores.measure(through(task.encode, maps[power]), data, weight)
+        other_text = other_text_scores(before.other_text, after.other_text)
     kept = "no power has a higher validation MRR" if power is None else None
     among = None
     if ranks and not benchmark.split:
         scores = {name: benchmark.pair_scores(found) for name, found in ranks.items()}
         among = SelectedAmong.named(scores, power)
-    verdict = benchmark.verdict(before, after, kept, among)
+    verdict = benchmark.verdict(before.measured, after.measured, kept, among)
     return WhiteningResults(
         isospace=version("isospace"),
         model=config.model,
         pooling=task.encoder.pooling,
-        by=fitted.by,
+        by=task.by,
         whitening=config.whitening,
-        sentences=fitted.count,
+        sentences=len(task.fit_texts[0][1]),
         corpus=data.corpus.digest,
         candidates={name_of(power): mrr for power, mrr in tried.items()},
         selected_on=f"{len(task.validation):,} {task.validation.name}",
         power=power,
-        base=before.scores,
-        adapted=after.scores,
+        base=before.measured.scores,
+        adapted=after.measured.scores,
         verdict=verdict,
-        with_bm25=benchmark.bm25_gains(before, after, among),
+        with_bm25=benchmark.bm25_gains(before.measured, after.measured, among),
         other_text=other_text,
         # A given power is always written; a selected power only with a gain.
         whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,

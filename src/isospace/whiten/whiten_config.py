@@ -38,8 +38,8 @@ class WhitenConfig(ModelAndText):
     whitening: Whitening = field(default_factory=Whitening)
     """Which whitening, and how the covariance is estimated."""
     sentences: Annotated[int, Field(ge=2)] | None = None
-    """Number of texts or pairs to fit on, spread over the corpus. Default: all texts, or at most
-    6,000 pairs."""
+    """Largest number of pairs or texts to fit on, spread over the corpus. Default: 3,000 pairs, or
+    6,000 single texts; all texts for a flow. They are cut to 64 tokens."""
     output: Output = None
     """The folder to write the model to."""
 
