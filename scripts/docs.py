@@ -22,7 +22,7 @@ from latex2mathml.converter import convert
 
 from isospace.cli import main as isospace
 from isospace.commands import COMMANDS
-from isospace.commands.objectives import objective_row
+from isospace.commands.listing import objective_row
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
 from isospace.system.files import write_text

@@ -21,10 +21,9 @@ from isospace.commands import COMMANDS, load_command
 from isospace.commands.console import Console, NewestDisplay, ask_user
 from isospace.commands.options import (
     ALL,
-    MARKERS,
-    WORDS,
+    HELP,
     as_options,
-    checked_words,
+    parse,
     show_help,
     write_help,
 )
@@ -81,21 +80,11 @@ def _parse(arguments: Sequence[str]) -> Any:
         pass
     with lazy_imports(*_NOT_FOR_OPTIONS):
         kind = load_command(command)
-        kwargs: dict[str, Any] = {}
-        if hasattr(kind, "defaults"):
-            kwargs["default"] = kind.defaults(words)
+        default = kind.defaults(words) if hasattr(kind, "defaults") else None
         write_help(kind)
-        if not set(WORDS).isdisjoint(words):
-            show_help(kind, command, COMMANDS[command], words, kwargs.get("default"))
-        words = checked_words(kind, command, words)
-        return tyro.cli(
-            kind,
-            prog=f"isospace {command}",
-            description=COMMANDS[command],
-            args=words,
-            config=MARKERS,
-            **kwargs,
-        )
+        if not set(HELP).isdisjoint(words):
+            show_help(kind, command, COMMANDS[command], words, default)
+        return parse(kind, command, words, default)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -141,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Run a command; return the exit status."""
-    if not arguments or arguments[0] in WORDS:
+    if not arguments or arguments[0] in HELP:
         print_result(_usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":

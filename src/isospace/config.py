@@ -62,7 +62,7 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
     names = get_args(units)
 
     def read(words: list[str]) -> tuple[float, str]:
-        given = " ".join(words) or "(nothing)"
+        given = words[0]
         amount, _, named = given.partition(" ")
         unit = named if named in names else f"{named}s"  # 1 minute
         if unit not in names:
@@ -76,11 +76,11 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
             ) from None
 
     return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=2,
+        nargs=1,
         metavar=f"NUMBER {{{','.join(names)}}}",
         instance_from_str=read,
         is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda value: [f"{value[0]:.15g}", value[1]],
+        str_from_instance=lambda value: [f"{value[0]:.15g} {value[1]}"],
     )
 
 

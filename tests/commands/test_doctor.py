@@ -8,7 +8,7 @@ from isospace.cli import main
 def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
     absent = {"onnxruntime", "uvicorn"}
     monkeypatch.setattr(
-        "isospace.commands.doctor.find_spec", lambda name: None if name in absent else name
+        "isospace.commands.listing.find_spec", lambda name: None if name in absent else name
     )
     assert main(["doctor", "--json"]) == 0
     found = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}

@@ -3,7 +3,7 @@
 import json
 
 from isospace.cli import main
-from isospace.commands.recipes import overview
+from isospace.commands.listing import overview
 from isospace.config import TrainConfig
 from isospace.recipes import RECIPES
 

@@ -19,7 +19,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import nn
 from toy import run_card, sentences, write_toy_model
 
-from isospace.commands.export import Export
+from isospace.commands.making import Export
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.settings import POOLINGS, Prompts

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from sts_files import write_senteval
 from toy import WORDS, sentences, write_documents, write_toy_model, write_toy_roberta
 
-from isospace.commands.recipes import command
+from isospace.commands.listing import command
 from isospace.objectives import OBJECTIVES, DeCLUTR, WhitenedCSE
 from isospace.objectives.base import Objective
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS

@@ -25,7 +25,7 @@ from sentence_transformers.util import quantize_embeddings
 from toy import sentences
 from warm import WarmProcess
 
-from isospace.commands.encode import Encode
+from isospace.commands.searching import Encode
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.vectors import encode as module

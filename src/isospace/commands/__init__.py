@@ -1,8 +1,8 @@
 """The commands of the command line.
 
-A command has a file of its name and a row in `COMMANDS`. The file has a dataclass of the same name:
-its fields are the options, and its method `run` does the work. Only the command that the
-user types is imported. It imports torch and other slow packages inside `run`.
+A command has a row in `COMMANDS`, and a dataclass of its name in one of the modules of `_MODULES`:
+its fields are the options, and its method `run` does the work. Only the module of the command that
+the user types is imported. It imports torch and other slow packages inside `run`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,17 @@ COMMANDS = {
 """Command -> its description in one sentence."""
 
 
+_MODULES = {
+    "making": ("adapt", "ask", "train", "whiten", "distill", "export"),
+    "measuring": ("compare", "evaluate", "report"),
+    "searching": ("encode", "index", "search"),
+    "listing": ("objectives", "recipes", "doctor"),
+}
+"""Module -> its commands; every other command has a module of its own name."""
+
+
 def load_command(name: str) -> type[Any]:
     """Return the dataclass of a command's options."""
-    kind: type[Any] = getattr(import_module(f"isospace.commands.{name}"), name.capitalize())
+    module = next((module for module, names in _MODULES.items() if name in names), name)
+    kind: type[Any] = getattr(import_module(f"isospace.commands.{module}"), name.capitalize())
     return kind

@@ -31,13 +31,12 @@ class Corpus(LoadsModels):
 
     def run(self) -> None:
         """Read the text and print the findings."""
-        from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.overview import coverage, describe_pairs, relations, sample
         from isospace.corpus.passages import languages
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve
-        from isospace.recipes import find
+        from isospace.recipes import DEFAULT_RECIPE, find
         from isospace.system.files import cache_folder
         from isospace.training.prepare import require_enough
 

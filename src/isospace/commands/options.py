@@ -5,23 +5,24 @@ The help of a command: the everyday options with examples, or all options in gro
 
 from __future__ import annotations
 
+import argparse
 import functools
 import inspect
 import os
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
-from types import MappingProxyType, NoneType
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from io import StringIO
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import docstring_parser
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
 
 from isospace.encoders.settings import EncoderSettings
-from isospace.errors import UserError, did_you_mean, in_words, no_such
+from isospace.errors import UserError, no_such
 
 MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 """Markers that leave the names of dataclasses out of the names of options."""
@@ -126,100 +127,90 @@ def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
 
 Corpora = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")]
 """Texts of a command, without an option's name."""
-Option = tuple[Sequence[str], Any, int]
-"""Choices of an option, the reader of an amount, and the number of values."""
-_MANY = 1_000_000
-"""Number of values of an option that takes any number of values."""
 
 
-def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[str]:
-    """Check the words after a command, and return them for tyro, with each amount as two words."""
-    known = dict(_options(kind))
-    names_objective = any(one.name == "objective" for one in fields(kind))
+def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = None) -> Any:
+    """Return a command with the options in its words.
+
+    Raises:
+        UserError: tyro refuses the words. Its message, which fills a box, becomes one line.
+    """
+    refusal = StringIO()
+    try:
+        with redirect_stderr(refusal):
+            parsed, unknown = tyro.cli(
+                kind,
+                prog=f"isospace {command}",
+                args=_join_amounts(words),
+                default=default,
+                config=MARKERS,
+                return_unknown_args=True,
+            )
+    except SystemExit:
+        reason = _first_part(refusal.getvalue()).rstrip(".")
+        raise UserError(f"{reason}. `isospace {command} --help` lists the options") from None
+    if unknown:
+        raise UserError(_unknown(kind, command, words, unknown[0]))
+    return parsed
+
+
+def _first_part(box: str) -> str:
+    """Return the part of a tyro box below its title as one line.
+
+    A terminal without box characters has a line of hyphens below the title too.
+    """
+    _, *lines = (line.strip("│ ") for line in box.splitlines())
+    parts = "\n".join(lines).lstrip("-\n")
+    return " ".join(re.split("[─-]{5,}", parts)[0].split())
+
+
+def _join_amounts(words: Sequence[str]) -> list[str]:
+    """Make one word of an amount and its unit: a user may type both without quotes."""
     found: list[str] = []
-    rest = deque(words)
-    values = 0  # number of values that the last option still takes
-    while rest:
-        word = rest.popleft()
-        found.append(word)
-        name, equals, value = word.partition("=")
-        option = name.replace("_", "-")
-        if not option.startswith("-") or option == "-":
-            if names_objective and values != 1:
-                known |= _options_of_objective(word, required=values == 0)
-            values -= 1
-            continue
-        if not option.startswith("--"):
-            values = int(re.fullmatch("-[a-z]", name) is not None and not equals)
-            continue
-        if option not in known:
-            raise UserError(no_such("option", name, known, f"isospace {command} --help"))
-        choices, amount, values = known[option]
-        values = 0 if equals else values
-        if not equals:
-            value = rest[0] if rest else ""
-        if choices and value not in choices and not value.startswith("-"):
-            expected = [f"expected {in_words(choices, 'or')}", did_you_mean(value, choices)]
-            raise UserError(f"{name} {value}: {'. '.join(filter(None, expected))}")
-        if amount:
-            given = _amount_words([value] if equals else [], rest)
-            amount.instance_from_str(given)
-            found[-1:] = [name, *given]
-            values = 0
+    for word in words:
+        if word.startswith("--budget="):
+            found += word.split("=", 1)
+        elif re.fullmatch(r"--budget [^-]\S* [^-]\S*", " ".join([*found[-2:], word])):
+            found[-1] += f" {word}"
+        else:
+            found.append(word)
     return found
 
 
-def _options_of_objective(word: str, required: bool) -> dict[str, Option]:
-    """Return the options that the name of an objective brings; other objectives may share names."""
+def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> str:
+    """Return the message for a word that no option takes."""
     from isospace.objectives import OBJECTIVES  # imports torch
 
-    if word in OBJECTIVES:
-        return dict(_options(OBJECTIVES[word]))
-    if required:
-        raise UserError(no_such("objective", word, OBJECTIVES))
-    return {}
+    known = list(_option_names(kind))
+    if any(one.name == "objective" for one in fields(kind)):
+        if not word.startswith("-"):
+            return no_such("objective", word, OBJECTIVES)
+        for name in set(words) & set(OBJECTIVES):
+            known += _option_names(OBJECTIVES[name])
+    return no_such("option", word.partition("=")[0], known, f"isospace {command} --help")
 
 
-def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
-    """Remove a number and a unit, in one word or two, from the words of a command."""
-    given = [part for word in first for part in word.split()]
-    while len(given) < 2 and rest and not rest[0].startswith("-"):
-        given += rest.popleft().split()
-    return given
-
-
-def _options(kind: type[Any]) -> Iterator[tuple[str, Option]]:
-    """Yield the name of every option with the option."""
+def _option_names(kind: type[Any]) -> Iterator[str]:
+    """Yield the options of a dataclass, and of the dataclasses in it."""
     types = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
-        parts = list(_dataclasses(types[one.name]))
-        for part in parts:
-            yield from _options(part)
-        if parts:
-            continue
-        annotation, notes = types[one.name], list[Any]()
-        if get_origin(annotation) is Annotated:
-            annotation, *notes = get_args(annotation)
+        notes = getattr(types[one.name], "__metadata__", ())
         name = next(filter(None, (getattr(note, "name", None) for note in notes)), one.name)
-        option = name.replace("_", "-")
-        amounts = [note for note in notes if isinstance(note, PrimitiveConstructorSpec)]
-        values = _MANY if get_origin(annotation) is tuple else int(annotation is not bool)
-        yield f"--{option}", (_choices(annotation), amounts[0] if amounts else None, values)
-        if annotation is bool:
-            yield f"--no-{option}", ((), None, values)
+        yield "--" + name.replace("_", "-")
+        for part in _dataclasses(types[one.name]):
+            yield from _option_names(part)
 
 
-def _choices(annotation: Any) -> tuple[str, ...]:
-    """Return the words of a choice; empty for any other type."""
-    parts = [annotation] if get_origin(annotation) is Literal else get_args(annotation)
-    words = [part for part in parts if part is not NoneType]
-    if all(get_origin(word) is Literal for word in words):
-        return tuple(str(word) for literal in words for word in get_args(literal))
-    return ()
+def recipes_in(words: Sequence[str]) -> list[str]:
+    """Return the recipes that the words of a command name, without a check of the other words."""
+    scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    scan.add_argument("--recipe", nargs="*", default=[])
+    found: list[str] = scan.parse_known_args(words)[0].recipe
+    return found
 
 
 ALL = "--help-all"
-WORDS = ("-h", "--help", ALL)
+HELP = ("-h", "--help", ALL)
 """The words that ask for help."""
 
 
@@ -289,7 +280,7 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     from isospace.objectives import OBJECTIVES  # imports torch, but not for a help text
 
     everyday = EVERYDAY.get(command)
-    asked = [word for word in words if word not in WORDS]
+    asked = [word for word in words if word not in HELP]
     description = [summary]
     if everyday is not None:
         description.append("\n".join(f"  {example}" for example in everyday.examples))

@@ -63,8 +63,9 @@ class Recipe:
     reruns: Reruns | None = None
 
 
+DEFAULT_RECIPE = "dropout"
 _OURS = {
-    "dropout": Recipe(
+    DEFAULT_RECIPE: Recipe(
         TrainConfig(),
         "ours",
         "Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "

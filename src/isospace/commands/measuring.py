@@ -1,22 +1,31 @@
-"""The command `compare`."""
+"""Commands that measure models, or show what runs have measured."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import MARKERS, WORDS, LoadsModels, as_options
+from isospace.commands.options import (
+    HELP,
+    CallsEndpoints,
+    LoadsModels,
+    PrintsJson,
+    as_options,
+    parse,
+    recipes_in,
+)
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.commands.train import DEFAULT_RECIPE
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.recipes import find
+from isospace.evaluation.evaluate_config import COMPRESS_READS, EvaluateConfig
+from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.cluster import Engine
+from isospace.system.settings import to_dict
 
 
 @dataclass(frozen=True)
@@ -54,16 +63,10 @@ class Compare(LoadsModels):
 
         The words are parsed once for each recipe, so that options override its settings.
         """
-        scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        scan.add_argument("--recipe", nargs="*", default=[])
-        recipes = {name: find(name) for name in scan.parse_known_args(words)[0].recipe}
+        recipes = {name: find(name) for name in recipes_in(words)}
         settings = {}
-        for name, recipe in () if set(WORDS) & set(words) else recipes.items():
-            default = cls(config=recipe.config)
-            parsed = tyro.cli(
-                cls, prog="isospace compare", args=words, default=default, config=MARKERS
-            )
-            settings[name] = parsed.config
+        for name, recipe in () if set(HELP) & set(words) else recipes.items():
+            settings[name] = parse(cls, "compare", words, cls(config=recipe.config)).config
         config = find(next(iter(recipes), DEFAULT_RECIPE)).config
         return cls(config=config, recipe_settings=settings)
 
@@ -129,3 +132,98 @@ class Compare(LoadsModels):
                 "objectives, or of recipes. Leave one of the two out"
             )
         return named
+
+
+@dataclass(frozen=True)
+class Evaluate(LoadsModels, CallsEndpoints):
+    """Options of `isospace evaluate`."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
+    """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, an
+    endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
+    config: EvaluateConfig = field(default_factory=EvaluateConfig)
+    subsets: bool = False
+    """Also print every sub-set of the STS sets, and their scores by each way to average in use:
+    all, mean and wmean."""
+    compress: bool = False
+    """Measure what small vectors lose instead (int8, bits, fewer dimensions): on the test pairs of
+    a run, on the pairs of --corpus, or on the files of --own."""
+    corpus: tuple[str, ...] = ()
+    """With --compress: documents or pairs, as adapt takes them, whose held-out pairs are measured.
+    Default: those of the run."""
+
+    def run(self) -> None:
+        """Load the models, score them, print the tables."""
+        if self.compress:
+            return self._compress()
+        if self.corpus:
+            raise UserError("`corpus` is for --compress. Add it, or score on files with --own")
+        from isospace.evaluation.evaluate import evaluate_models, tables_of
+        from isospace.training.run import run_of
+
+        with Console(self.json) as console:
+            evaluations = evaluate_models(self.models, self.config, console)
+        if self.json:
+            found = [evaluation.to_json() for evaluation in evaluations]
+            print_json(found if len(found) > 1 else found[0])
+        else:
+            for title, rows, note in tables_of(evaluations, self.subsets):
+                print_table(title, rows, note)
+        for model, evaluation in zip(self.models, evaluations, strict=True):
+            run, transfer = run_of(model), evaluation.scores.get("transfer")
+            if transfer is not None and run is not None:
+                # The run did not measure its model with another pooling or precision.
+                own = self.config.pooling in (None, run.finished.training.pooling)
+                if own and self.config.precision == "float32":
+                    run.write_transfer(transfer.to_json())
+
+    def _compress(self) -> None:
+        from isospace.training.compressing import measure_compression
+
+        for one in fields(self.config):
+            if one.name not in COMPRESS_READS and getattr(self.config, one.name) != one.default:
+                raise UserError(f"`{one.name}` has no effect with --compress. Leave it out")
+        with Console(self.json) as console:
+            found = []
+            for model in self.models:
+                found += measure_compression(model, self.config, self.corpus, console)
+        if self.json:
+            print_json([to_dict(results) for results in found])
+        else:
+            for results in found:
+                print_table(*results.table())
+
+
+@dataclass(frozen=True)
+class Report(PrintsJson):
+    """Options of `isospace report`."""
+
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")
+    ] = ()
+    """Folders of runs, or the folder of a comparison."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The page to write; its tables become md and tex files in the same folder. Default:
+    report.html in the folder of the run or of the comparison."""
+
+    def run(self) -> None:
+        """Write the page and the tables, and print the table of runs."""
+        from isospace.report.run_set import collect
+        from isospace.report.tables import all_tables, runs_table
+        from isospace.report.write import write_report
+        from isospace.system.tables import write_tables
+
+        if not self.runs:
+            raise UserError("give the folders of one or more runs")
+        with Console(self.json) as console:
+            run_set = collect(self.runs)
+            page = write_report(run_set, self.output, as_options)
+            written = [page, *write_tables(all_tables(run_set), page)]
+            table = runs_table(run_set)
+        if self.json:
+            print_json({"protocol": table.note, "runs": table.rows})
+        else:
+            print_table("runs", table.rows, table.note)
+        console.line("report", ", ".join(map(str, written)))

@@ -1,0 +1,233 @@
+"""Commands that make a model, or queries to train one with."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import tyro
+
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.commands.console import Console
+from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels, recipes_in
+from isospace.commands.printing import print_finished, print_json, print_result, print_table
+from isospace.config import DistillConfig, TrainConfig
+from isospace.encoders.settings import EncoderSettings
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.base import Objective
+from isospace.questions.ask_config import AskConfig
+from isospace.recipes import DEFAULT_RECIPE, find
+from isospace.system.settings import to_dict
+from isospace.whiten.whiten_config import WhitenConfig
+
+
+@dataclass(frozen=True)
+class Adapt(LoadsModels, CallsEndpoints):
+    """Options of `isospace adapt`."""
+
+    corpus: Corpora = ()
+    """The text to adapt to: folders or files, or docstrings for those of installed Python
+    packages."""
+    config: AdaptConfig = field(default_factory=AdaptConfig)
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings."""
+
+    def run(self) -> None:
+        """Run a search, or resume one."""
+        config = _with_corpus(self.config, self.corpus)
+        if self.resume:
+            _require_no_settings(self.resume, config, AdaptConfig())
+        with Console(self.json) as console:
+            console.reading(config.text.corpus, self.resume)
+            from isospace.adaptation.adapt import adapt
+
+            outcome = adapt(None if self.resume else config, self.resume, console)
+        print_finished(outcome, self.json)
+
+
+if TYPE_CHECKING:
+    _ObjectiveChoice = Objective
+else:
+    _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
+        {name: kind() for name, kind in OBJECTIVES.items()},
+        {name: inspect.getdoc(kind).splitlines()[0] for name, kind in OBJECTIVES.items()},
+        prefix_names=False,
+    )
+
+
+@dataclass(frozen=True)
+class Train(LoadsModels, CallsEndpoints):
+    """Options of `isospace train`."""
+
+    config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
+    objective: _ObjectiveChoice = field(
+        default_factory=lambda: find(DEFAULT_RECIPE).config.objective
+    )
+    """The objective to train with; what follows its name are its own options, which NAME --help
+    lists."""
+    recipe: str = DEFAULT_RECIPE
+    """Take the settings of a row of `isospace recipes`; other options override single ones."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings."""
+
+    @classmethod
+    def defaults(cls, words: Sequence[str]) -> Train:
+        """Return the settings of the recipe that the words name."""
+        name = next(iter(recipes_in(words)), DEFAULT_RECIPE)
+        config = find(name).config
+        return cls(config=config, objective=config.objective, recipe=name)
+
+    def run(self) -> None:
+        """Train, or resume a run."""
+        from isospace.system.signals import is_main_process
+
+        config = replace(self.config, objective=self.objective)
+        if self.resume:
+            _require_no_settings(self.resume, config, find(DEFAULT_RECIPE).config)
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus, self.resume)
+            from isospace.training.train import train
+
+            outcome = train(None if self.resume else config, self.resume, console)
+        if is_main_process():
+            print_finished(outcome, self.json)
+
+
+@dataclass(frozen=True)
+class Export(LoadsModels, EncoderSettings):
+    """Options of `isospace export`."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """A run's folder, a model folder, minilm, or a Hub name."""
+    to: Literal["st", "onnx"]
+    """What to write: st is the sentence-transformers folder that older versions and servers read,
+    onnx a graph from token ids to the vector."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The folder to make; default: st or onnx in the run's folder, and for other models MODEL-st
+    or MODEL-onnx in the current folder."""
+
+    def run(self) -> None:
+        """Export the model, and print what the check found."""
+        from isospace.export.ship import export
+
+        with Console(self.json) as console:
+            shipment = export(self.model, self.to, self.output, self, console)
+        if self.json:
+            print_json({**asdict(shipment), "folder": str(shipment.folder)})
+            return
+        console.line("export", f"{self.model} as {self.to}, into {shipment.folder}")
+        gap = f"{shipment.gap:.1e} (limit {shipment.limit:g})"
+        console.line("parity", f"largest 1 - cosine to the model {gap}")
+
+
+Config = TypeVar("Config", AdaptConfig, AskConfig)
+
+
+def _with_corpus(config: Config, corpus: Sequence[str]) -> Config:
+    """Return settings with a command's texts before those of `corpus`."""
+    return replace(config, text=replace(config.text, corpus=(*corpus, *config.text.corpus)))
+
+
+def _require_no_settings(resume: Path, given: Any, default: Any) -> None:
+    """Refuse settings together with a run to resume, which has its own."""
+    if given != default:
+        raise UserError(
+            f"--resume {resume}: uses the settings that the run was started with. Leave other "
+            "settings out, or start a new run"
+        )
+
+
+@dataclass(frozen=True)
+class Whiten(LoadsModels, CallsEndpoints):
+    """Options of `isospace whiten`."""
+
+    config: WhitenConfig = field(default_factory=WhitenConfig)
+
+    def run(self) -> None:
+        """Whiten the model and print the results."""
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus)
+            from isospace.evaluation.other_text import other_text_words
+            from isospace.training.card import how_to_load
+            from isospace.whiten.whiten import whiten_model
+
+            results = whiten_model(self.config, console)
+        if results is None:  # not the first process
+            return
+        load = how_to_load(Path(str(self.config.output)))
+        if self.json:
+            print_json(to_dict(results) | {"use": results.recommendation, "load_it": load})
+            return
+        for title, rows in results.tables():
+            print_table(title, rows)
+        print_result(f"{results.verdict.text} {results.written}")
+        if results.other_text_gains:
+            console.line("other text", other_text_words(results.other_text_gains))
+        console.line("use", results.recommendation)
+        console.line(
+            "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
+        )
+        console.line("load it", load)
+
+
+@dataclass(frozen=True)
+class Distill(LoadsModels):
+    """Options of `isospace distill`."""
+
+    config: DistillConfig = field(default_factory=DistillConfig)
+
+    def run(self) -> None:
+        """Make the twin and print the results."""
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus or (self.config.model,))
+            from isospace.export.distill import distill
+
+            results = distill(self.config, console)
+        load = results.how_to_load(self.config.output)
+        if self.json:
+            print_json(to_dict(results) | {"use": results.use, "load_it": load})
+            return
+        for title, rows in results.tables():
+            print_table(title, rows)
+        print_result(results.verdict)
+        if results.other_words:
+            console.line("other text", results.other_words)
+        console.line("use", results.use)
+        console.line("load it", load)
+
+
+@dataclass(frozen=True)
+class Ask(LoadsModels, CallsEndpoints):
+    """Options of `isospace ask`."""
+
+    corpus: Corpora = ()
+    """The text whose passages the queries are for: folders or files, or docstrings for those of
+    installed Python packages."""
+    config: AskConfig = field(default_factory=AskConfig)
+
+    def run(self) -> None:
+        """Generate, filter and write the queries."""
+        config = _with_corpus(self.config, self.corpus)
+        with Console(self.json) as console:
+            console.reading(config.text.corpus)
+            from isospace.questions.ask import ask
+            from isospace.training.lifecycle import stoppable
+
+            with stoppable(lambda: "the answers so far are kept; the same command resumes"):
+                results = ask(config, console)
+        if self.json:
+            print_json(results)
+        for label, line in results.lines.items():
+            console.line(label, line)
+        console.line("file", f"{config.output}; counts in {config.counts_file}")
+        if any(results.kept.values()):
+            where = " ".join(map(shlex.quote, config.text.corpus))
+            use = f"isospace adapt {where} --queries {shlex.quote(str(config.output))}"
+        else:
+            use = "no query was kept: try another language model"
+        console.line("use", use)
