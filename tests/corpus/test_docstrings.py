@@ -14,7 +14,7 @@ from isospace.corpus.docstrings import (
     split_pairs,
     without_references,
 )
-from isospace.corpus.documents import Document, Section
+from isospace.corpus.formats import Document, Section
 from isospace.corpus.groups import Pair
 from isospace.corpus.prose import (
     docstring_sentences,

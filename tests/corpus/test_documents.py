@@ -14,13 +14,14 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from fpdf import FPDF
 
-from isospace.corpus.documents import (
+from isospace.corpus.formats import (
     Document,
     UnreadableDocument,
+    format_of,
     paragraph_boilerplate,
+    read_document,
     section_boilerplate,
 )
-from isospace.corpus.formats import format_of, read_document
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.reading import read_file
 from isospace.corpus.sources import file_source

@@ -26,7 +26,6 @@ from isospace.corpus.docstrings import (
     versions_of,
     without_references,
 )
-from isospace.corpus.documents import Document
 from isospace.corpus.examples import (
     belonging,
     hold_out,
@@ -35,6 +34,7 @@ from isospace.corpus.examples import (
     select_examples,
     select_passages,
 )
+from isospace.corpus.formats import Document
 from isospace.corpus.groups import (
     Pairs,
     components,

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus.build import build
 from isospace.corpus.docstrings import versions_of
-from isospace.corpus.formats import DOCUMENT_FORMATS
-from isospace.corpus.formats.man import MANDOC
+from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
 from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
@@ -259,8 +258,10 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
 
 
 _PARSERS = (
-    "docutils", "markdown-it-py", "py3langid", "pypdf", "python-docx", "selectolax", "sentencex",
-)  # fmt: skip
+    "py3langid",
+    "sentencex",
+    *(row.parser for row in DOCUMENT_FORMATS.values() if row.parser),
+)
 """Distributions whose version can change the text that is read from a file."""
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isospace.corpus.documents import LICENCES, Document, Section, paragraph_boilerplate
+from isospace.corpus.formats import LICENCES, Document, Section, paragraph_boilerplate
 from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, near_duplicates, split_groups
 from isospace.corpus.prose import docstring_sentences, prose_sentences
 from isospace.corpus.relations import SUMMARY_NEXT

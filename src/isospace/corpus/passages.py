@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import ceil
 
-from isospace.corpus.documents import Document
+from isospace.corpus.formats import Document
 from isospace.corpus.groups import UNSPACED
 from isospace.corpus.lines import clean, folded
 

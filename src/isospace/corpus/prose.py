@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path, PurePath
 
-from isospace.corpus.documents import Document, Section
+from isospace.corpus.formats import Document, Section
 
 _EXAMPLES = re.compile(r"^\s*Examples?:*\s*$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][\w.]*")

@@ -11,8 +11,13 @@ from pathlib import Path
 
 from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records
-from isospace.corpus.documents import Document, Section, UnreadableDocument
-from isospace.corpus.formats import DOCUMENT_FORMATS, read_document
+from isospace.corpus.formats import (
+    DOCUMENT_FORMATS,
+    Document,
+    Section,
+    UnreadableDocument,
+    read_document,
+)
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import GENERATED_BY, Column, Record

@@ -23,8 +23,7 @@ from typing import BinaryIO, cast
 import fsspec
 import pyarrow as pa
 
-from isospace.corpus.documents import TOO_LARGE, UnreadableDocument
-from isospace.corpus.formats import ENDINGS, format_of
+from isospace.corpus.formats import ENDINGS, TOO_LARGE, UnreadableDocument, format_of
 from isospace.errors import UserError, first_line
 from isospace.system.files import most_unpacked
 from isospace.system.settings import with_home

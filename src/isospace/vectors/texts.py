@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
-from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats import DOCUMENT_FORMATS
+from isospace.corpus.formats import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import find, read_file, row_document
 from isospace.corpus.records import Column

@@ -10,11 +10,8 @@ import shutil
 import subprocess
 import tempfile
 
-from isospace.corpus.documents import LICENCES, Draft, UnreadableDocument, decode
+from isospace.corpus.formats import LICENCES, MANDOC, Draft, UnreadableDocument, decode
 from isospace.corpus.formats.html import add_html
-
-MANDOC = "mandoc"
-"""Name of the program, and of the Debian package that has it."""
 
 _SECTIONS = {
     "name": """NAME BEZEICHNUNG NOM NOMBRE NOME NAZWA NAAM NAMN NAVN JMÉNO NIMI AD İSİM НАЗВАНИЕ ИМЯ
@@ -60,7 +57,7 @@ def section_kind(heading: str) -> str | None:
     return _KIND.get(heading.upper().strip(" :"))
 
 
-def read_man(content: bytes, encoding: str | None) -> Draft:
+def read(content: bytes, encoding: str | None) -> Draft:
     """Read a man page; its title is the text of NAME, such as "ls - list directory contents"."""
     text = _decoded(content, encoding)
     draft = Draft()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-from isospace.corpus.documents import Draft, decode
+from markdown_it import MarkdownIt
+
+from isospace.corpus.formats import Draft, decode
 from isospace.corpus.formats.html import add_html, closed
 
 # YAML, or Hugo's TOML. After three hyphens, YAML has a key, or "{{" in a template; otherwise they
@@ -39,7 +41,7 @@ _FORMULA = re.compile(r"\s*\$\$.*\$\$\s*", re.DOTALL)
 _OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+")
 
 
-def read_markdown(content: bytes, encoding: str | None) -> Draft:
+def read(content: bytes, encoding: str | None) -> Draft:
     """Read Markdown; the title is from the front matter, else the first heading of level 1."""
     draft = Draft()
     text = decode(content, encoding)
@@ -54,8 +56,6 @@ def read_markdown(content: bytes, encoding: str | None) -> Draft:
 
 def _as_html(text: str) -> str:
     """Return Markdown as HTML; formulas and footnotes get the classes that sites give them."""
-    from markdown_it import MarkdownIt
-
     parser = MarkdownIt("commonmark").enable("table")
     tokens = parser.parse(text)
     for token in tokens:

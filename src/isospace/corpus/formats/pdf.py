@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from isospace.corpus.documents import Draft, UnreadableDocument
+import pypdf
+
+from isospace.corpus.formats import Draft, UnreadableDocument
 from isospace.corpus.formats.text import display_width, joined, vocabulary
 from isospace.corpus.lines import clean
 from isospace.errors import first_line
@@ -49,14 +51,8 @@ class _Line:
 
 
 @log_level("pypdf", logging.ERROR)  # pypdf warns of defects that it repairs
-def read_pdf(content: bytes, encoding: str | None) -> Draft:
+def read(content: bytes, encoding: str | None) -> Draft:
     """Read PDF; the title is the file's property, else the text in the largest letters."""
-    try:
-        import pypdf
-    except ModuleNotFoundError:
-        raise UnreadableDocument(
-            "PDF needs pypdf; install it: pip install 'isospace[documents]'"
-        ) from None
     draft = Draft()
     try:
         reader = pypdf.PdfReader(io.BytesIO(content))

@@ -13,7 +13,13 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar
 
-from isospace.corpus.documents import NAVIGATION, Draft, UnreadableDocument, decode
+from docutils import nodes, utils
+from docutils.core import publish_doctree, publish_from_doctree
+from docutils.parsers.rst import Directive, directives, roles
+from docutils.utils import SystemMessage
+from docutils.writers.html5_polyglot import Writer
+
+from isospace.corpus.formats import NAVIGATION, Draft, UnreadableDocument, decode
 from isospace.corpus.formats.html import add_html
 from isospace.errors import first_line
 
@@ -57,17 +63,13 @@ _OBJECT = re.compile(
 _LOCK = Lock()  # docutils shares directives and roles across the process
 
 
-def read_rst(content: bytes, encoding: str | None) -> Draft:
+def read(content: bytes, encoding: str | None) -> Draft:
     """Read reStructuredText; the title is the first heading of the highest level."""
-    from docutils.core import publish_doctree, publish_from_doctree
-    from docutils.utils import SystemMessage
-    from docutils.writers.html5_polyglot import Writer
-
     text = decode(content, encoding)
     draft = Draft()
-    with _LOCK, _lenient(draft):
+    with _LOCK, _lenient():
         try:
-            tree = publish_doctree(text, settings_overrides=_SETTINGS)
+            tree = publish_doctree(text, settings_overrides=_SETTINGS | {"draft": draft})
             _simplify(tree)
             html = publish_from_doctree(tree, writer=Writer(), settings_overrides=_SETTINGS)
         except (SystemMessage, ValueError, AttributeError, AssertionError, IndexError) as error:
@@ -79,8 +81,6 @@ def read_rst(content: bytes, encoding: str | None) -> Draft:
 
 def _simplify(tree: Any) -> None:
     """Remove images, author and date under the title, and types of terms; make formulas text."""
-    from docutils import nodes
-
     for node in list(tree.findall()):
         above = node.parent
         is_list = isinstance(node, nodes.field_list) and tree in (above, above.parent)
@@ -95,19 +95,16 @@ def _simplify(tree: Any) -> None:
 
 
 @contextmanager
-def _lenient(draft: Draft) -> Iterator[None]:
+def _lenient() -> Iterator[None]:
     """Make docutils accept every directive and role inside the `with` block."""
-    from docutils.parsers.rst import directives, roles
-
     known_directive, known_role = directives.directive, roles.role
-    generic = _generic_directive(draft)
 
     def directive(name: str, *rest: Any) -> tuple[Any, list[Any]]:
         lower = name.lower()
         if _OBJECT.fullmatch(lower) or lower in _DROPPED_DIRECTIVES or lower in _CODE_DIRECTIVES:
-            return generic, []
+            return _Generic, []
         found, messages = known_directive(name, *rest)
-        return (found, messages) if found else (generic, [])
+        return (found, messages) if found else (_Generic, [])
 
     def role(name: str, *rest: Any) -> tuple[Any, list[Any]]:
         found, messages = known_role(name, *rest)
@@ -120,53 +117,45 @@ def _lenient(draft: Draft) -> Iterator[None]:
         directives.directive, roles.role = known_directive, known_role
 
 
-def _generic_directive(draft: Draft) -> type[Any]:
-    from docutils import nodes
-    from docutils.parsers.rst import Directive
+class _Generic(Directive):  # type: ignore[misc]
+    """A directive read by its name: code, a list of pages, an object, or text."""
 
-    class Generic(Directive):  # type: ignore[misc]
-        """A directive read by its name: code, a list of pages, an object, or text."""
+    has_content = True
+    optional_arguments = 1
+    final_argument_whitespace = True
+    # Any option; an empty mapping would allow none.
+    option_spec: ClassVar[Any] = defaultdict(lambda: str, any=str)
 
-        has_content = True
-        optional_arguments = 1
-        final_argument_whitespace = True
-        # Any option; an empty mapping would allow none.
-        option_spec: ClassVar[Any] = defaultdict(lambda: str, any=str)
-
-        def run(self) -> list[Any]:
-            name = self.name.lower()
-            argument = self.arguments[0] if self.arguments else ""
-            if name in _CODE_DIRECTIVES:
-                draft.leave_out("code blocks")
-                return []
-            if name in _DROPPED_DIRECTIVES:
-                return []
-            if name == "toctree":
-                draft.leave_out(NAVIGATION)
-                return []
-            if name in ("versionadded", "versionchanged", "deprecated", "versionremoved"):
-                argument = "".join(argument.split(maxsplit=1)[1:])
-            elif name == "only":
-                argument = ""  # the argument names builders
-            elif _OBJECT.fullmatch(name):
-                draft.leave_out("signatures")
-                argument = ""
-            container = nodes.container()
-            if " " in argument:
-                inline, _ = self.state.inline_text(argument, self.lineno)
-                container += nodes.paragraph("", "", *inline)
-            self.state.nested_parse(self.content, self.content_offset, container, match_titles=1)
-            return [container]
-
-    return Generic
+    def run(self) -> list[Any]:
+        name, draft = self.name.lower(), self.state.document.settings.draft
+        argument = self.arguments[0] if self.arguments else ""
+        if name in _CODE_DIRECTIVES:
+            draft.leave_out("code blocks")
+            return []
+        if name in _DROPPED_DIRECTIVES:
+            return []
+        if name == "toctree":
+            draft.leave_out(NAVIGATION)
+            return []
+        if name in ("versionadded", "versionchanged", "deprecated", "versionremoved"):
+            argument = "".join(argument.split(maxsplit=1)[1:])
+        elif name == "only":
+            argument = ""  # the argument names builders
+        elif _OBJECT.fullmatch(name):
+            draft.leave_out("signatures")
+            argument = ""
+        container = nodes.container()
+        if " " in argument:
+            inline, _ = self.state.inline_text(argument, self.lineno)
+            container += nodes.paragraph("", "", *inline)
+        self.state.nested_parse(self.content, self.content_offset, container, match_titles=1)
+        return [container]
 
 
 def _generic_role(
     name: str, rawtext: str, text: str, lineno: int, inliner: Any, *rest: Any
 ) -> tuple[list[Any], list[Any]]:
     """Return the words of a role: `text <target>` gives text, `~a.b` gives b."""
-    from docutils import nodes, utils
-
     text = utils.unescape(text)
     match = re.fullmatch(r"(.*?)\s*<[^<>]*>", text, re.DOTALL)
     words = (match[1] if match else text).lstrip("!")

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from isospace.corpus.documents import Draft, decode
+from isospace.corpus.formats import Draft, decode
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
@@ -30,7 +30,7 @@ def txt_layout(lines: Iterable[str]) -> Literal["paragraphs", "lines"]:
     return "paragraphs" if sum(blank) and 10 * sum(blank) >= blank.count(False) else "lines"
 
 
-def read_text(content: bytes, encoding: str | None) -> Draft:
+def read(content: bytes, encoding: str | None) -> Draft:
     """Read plain text; headings are underlined, or in capitals after a blank line."""
     text = _TERMINAL.sub("", decode(content, encoding)).expandtabs().replace("\f", "\n\n")
     draft, words = Draft(), vocabulary(text)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from isospace.corpus.documents import NAVIGATION, TOO_LARGE, Draft, UnreadableDocument, is_text
+import docx
+from docx.document import Document
+from docx.table import Table
+from docx.text.paragraph import Paragraph
+
+from isospace.corpus.formats import NAVIGATION, TOO_LARGE, Draft, UnreadableDocument, is_text
 from isospace.corpus.lines import clean
 from isospace.errors import first_line
 from isospace.system.files import most_unpacked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from docx.document import Document
-    from docx.table import Table
-    from docx.text.paragraph import Paragraph
-    from typing_extensions import TypeIs
 
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _CODE = re.compile(r"html preformatted|macro text|plain text|.*\bcode\b.*|source.*", re.IGNORECASE)
@@ -31,14 +29,8 @@ _COUNTED = {
 """XPath of parts that are left out of their paragraph -> name of their count."""
 
 
-def read_word(content: bytes, encoding: str | None) -> Draft:
+def read(content: bytes, encoding: str | None) -> Draft:
     """Read Word; the title is text of style Title, the file's property or the first Heading 1."""
-    try:
-        import docx
-    except ModuleNotFoundError:
-        raise UnreadableDocument(
-            "Word documents need python-docx; install it: pip install 'isospace[documents]'"
-        ) from None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as parts:
             size = sum(part.file_size for part in parts.infolist())
@@ -59,21 +51,16 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
 def _read(document: Document, above: Any) -> Iterator[Paragraph | Table]:
     """Yield paragraphs and data tables; a table with text in a cell is replaced by its content."""
     for block in _blocks(document, above):
-        if _is_table(block) and any(is_text(_words(cell)) for cell in block._tbl.iter("{*}tc")):
+        if isinstance(block, Table) and any(
+            is_text(_words(cell)) for cell in block._tbl.iter("{*}tc")
+        ):
             yield from _read(document, block._tbl)
         else:
             yield block
 
 
-def _is_table(block: Paragraph | Table) -> TypeIs[Table]:
-    return hasattr(block, "rows")
-
-
 def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
     """Yield paragraphs and tables in order, including those in content controls."""
-    from docx.table import Table
-    from docx.text.paragraph import Paragraph
-
     for block in above.xpath(".//w:p | .//w:tbl"):
         if block.xpath("(ancestor::w:p | ancestor::w:tbl)[last()]") in ([], [above]):
             kind = Table if block.tag.endswith("}tbl") else Paragraph
@@ -93,11 +80,11 @@ def _text(paragraph: Paragraph) -> str:
 def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     draft = Draft()
     draft.title = "" if named == "Word Document" else named  # default title of python-docx
-    titles = [_text(block) for block in blocks if not _is_table(block) and _is_title(block)]
+    titles = [_text(block) for block in blocks if isinstance(block, Paragraph) and _is_title(block)]
     draft.title = next(filter(None, map(clean, titles)), draft.title)
     numbering = None  # numbering of the previous paragraph
     for block in blocks:
-        if _is_table(block):
+        if isinstance(block, Table):
             draft.leave_out("tables")
         elif clean(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
