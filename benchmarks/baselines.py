@@ -26,9 +26,7 @@ from common import LENGTH, draw
 from contest import contest, machine
 from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus.docstrings import read_docstrings
-from isospace.corpus.prose import prose_sentences
-from isospace.corpus.sources import DOCSTRINGS
+from isospace.corpus.docstrings import DOCSTRINGS, prose_sentences, read_docstrings
 from isospace.encoders.settings import PoolingName
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Whitening

@@ -199,7 +199,7 @@ def _document(format: Any, *seeds: str | Callable[[], bytes]) -> Target:
 
 
 def _read_docstrings(content: bytes, folder: Path) -> None:
-    from isospace.corpus.prose import extract
+    from isospace.corpus.docstrings import extract
 
     extract(content, "package/module.py")
 

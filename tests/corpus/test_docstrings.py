@@ -9,21 +9,19 @@ from isospace.config import CorpusConfig
 from isospace.corpus import docstrings
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import (
+    docstring_sentences,
+    extract,
     installed_packages,
+    is_prose,
+    natural_pair,
+    prose_sentences,
     read_docstrings,
+    sections,
     split_pairs,
     without_references,
 )
 from isospace.corpus.formats import Document, Section
 from isospace.corpus.groups import Pair
-from isospace.corpus.prose import (
-    docstring_sentences,
-    extract,
-    is_prose,
-    natural_pair,
-    prose_sentences,
-    sections,
-)
 from isospace.corpus.relations import RELATIONS
 from isospace.errors import UserError
 
@@ -161,7 +159,7 @@ def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
     other = ("Turn the rows.", "The last one comes first. They keep their order!")
     read = [
         docstring(*pair, "A note on it. SORT the rows!", pair=pair),
-        docstring(*other, "Redistribution and use in source and binary forms.", pair=other),
+        docstring(*other, pair=other),
     ]
     counts: dict[str, int] = {}
     references = [*pair, "Equal rows stay.", "They keep their order."]
@@ -172,7 +170,16 @@ def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
         (),
     ]
     assert first.summary_next is second.summary_next is None
-    assert counts == {"sentences of evaluation pairs left out": 5, "licences left out": 1}
+    assert counts == {"sentences of evaluation pairs left out": 5}
+
+
+def test_licences_are_left_out_and_counted():
+    licence = "Redistribution and use in source and binary forms are permitted here."
+    [document] = extract(
+        f'"""{licence}\n\nIt is {licence}\n\nSort the rows of it."""'.encode(), "a.py"
+    )
+    assert [part.paragraphs for part in document.sections] == [("Sort the rows of it.",)]
+    assert document.left_out == {"licences": 2}
 
 
 @pytest.mark.parametrize(
@@ -331,10 +338,12 @@ def test_a_changed_file_is_another_corpus(tmp_path):
     (tmp_path / "src").mkdir()
     made_package(tmp_path / "src", 3)
     (tmp_path / "src" / ".#m0.py").symlink_to("somebody@somewhere.123")  # an editor's lock
-    digest = load(tmp_path / "src", tmp_path / "cache").digest
-    with (tmp_path / "src" / "m0.py").open("a") as file:
-        file.write("# a comment\n")
-    assert load(tmp_path / "src", tmp_path / "cache").digest != digest
+    corpora = tmp_path / "cache" / "corpus"
+    for count, line in ((1, ""), (1, ""), (2, "# a comment\n")):
+        with (tmp_path / "src" / "m0.py").open("a") as file:
+            file.write(line)
+        load(tmp_path / "src", tmp_path / "cache")
+        assert len(list(corpora.iterdir())) == count
 
 
 def test_installed_packages_are_read_where_their_modules_are(monkeypatch):

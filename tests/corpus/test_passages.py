@@ -3,8 +3,8 @@ from functools import partial
 import pytest
 from hypothesis import example, given, strategies as st
 
+from isospace.corpus.docstrings import docstring_sentences
 from isospace.corpus.passages import LONGEST_WORD, count_words, document_sentences, passages
-from isospace.corpus.prose import docstring_sentences
 
 SIZE = 20
 PARAGRAPHS = st.lists(

@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus.docstrings import (
-    read_docstrings,
+    DOCSTRINGS,
+    SUMMARY_NEXT,
+    docstring_sentences,
     split_pairs,
-    versions_of,
     without_references,
 )
 from isospace.corpus.examples import (
@@ -49,10 +51,8 @@ from isospace.corpus.groups import (
 )
 from isospace.corpus.lines import clean, folded, stage, write_lines
 from isospace.corpus.passages import LONGEST_WORD, document_sentences, language_of, passages_of
-from isospace.corpus.prose import docstring_sentences
 from isospace.corpus.reading import columns, own_rows, read_documents
 from isospace.corpus.relations import (
-    SUMMARY_NEXT,
     Related,
     Role,
     Rows,
@@ -60,7 +60,7 @@ from isospace.corpus.relations import (
     barred_lines,
     evaluation_pairs,
 )
-from isospace.corpus.sources import DOCSTRINGS, Source, listed
+from isospace.corpus.sources import Source, listed
 from isospace.errors import UserError
 from isospace.system.files import hash_of
 
@@ -333,31 +333,27 @@ class _Builder:
         parts = chain(texts, *sentences, *map(docstring_sentences, texts))
         return [text for text in dict.fromkeys(map(clean, parts)) if text]
 
-    def _documents(self) -> tuple[Pairs, dict[str, str], list[str], Iterable[Document]]:
-        """Return what there is to build from, if it is documents.
-
-        Returns:
-            The natural pairs of docstrings; package -> version, or file -> hash, of docstrings; the
-            texts that must not be trained on; and the documents.
-        """
-        named = [source.name for source in self.sources if source.format == DOCSTRINGS]
-        read = read_documents(self.sources[len(named) :], self.config, self.counts, self.unreadable)
-        docstrings = [one for name in named for one in read_docstrings(name)]
-        versions = {what: version for name in named for what, version in versions_of(name).items()}
+    def _documents(self) -> tuple[Pairs, list[str], Iterable[Document]]:
+        """Return the pairs of docstrings, the texts not to train on, and the documents."""
+        read = partial(
+            read_documents, config=self.config, counts=self.counts, unreadable=self.unreadable
+        )
+        first = sum(source.format == DOCSTRINGS for source in self.sources)
+        docstrings, others = list(read(self.sources[:first])), read(self.sources[first:])
         if not docstrings:
-            return Pairs(), versions, self._references(), read
+            return Pairs(), self._references(), others
         pairs = Pairs()
         if self.config.test_relation in (None, SUMMARY_NEXT):
             natural = [(one.group, one.summary_next) for one in docstrings if one.summary_next]
             pairs = split_pairs(natural, self.excluded)
         references = self._references([*chain.from_iterable([*pairs.dev, *pairs.test])])
         prose = without_references(docstrings, references, self.counts)
-        return pairs, versions, references, chain(prose, read)
+        return pairs, references, chain(prose, others)
 
     def of_documents(self) -> _Built:
         """Build from documents: keep each passage once, with the titles and headings above it."""
         config, folder = self.config, self.folder
-        pairs, versions, references, documents = self._documents()
+        pairs, references, documents = self._documents()
         count = len(references)
         staging = Staging(config, self.counts)
         with tempfile.TemporaryFile(dir=folder) as staged:
@@ -381,7 +377,7 @@ class _Builder:
             final, digest = write_lines(folder, text, lines)
             places = np.searchsorted(lines, kept)
             held_groups = group_names(groups[held], hashes[kept][held, None])
-        held, train, content = places[held], places[train], (digest, versions)
+        held, train, content = places[held], places[train], (digest, pairs)
         built = _Built(len(kept), held, train, held_groups, content, pairs, kept)
         if staging.structured:
             self.counts["documents"] = staging.structured
@@ -424,7 +420,7 @@ class _Builder:
                 groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
             classes: list[str] = []
             positive = None
-            content: tuple[Any, ...] = (digest, {})
+            content: tuple[Any, ...] = (digest,)
             if labels:
                 kept = np.array(labels, dtype=object)[rows_kept]
                 names, numbers = np.unique(kept, return_inverse=True)

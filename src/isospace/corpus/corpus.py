@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus.build import build
-from isospace.corpus.docstrings import versions_of
+from isospace.corpus.docstrings import DOCSTRINGS, versions_of
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
 from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import Related
-from isospace.corpus.sources import DOCSTRINGS, Source, find_sources, listed, require_columns
+from isospace.corpus.sources import Source, find_sources, listed, require_columns
 from isospace.errors import UserError, number_of
 from isospace.system.files import (
     built_once,
@@ -56,7 +56,7 @@ class Corpus(Lines):
     Attributes:
         counts: what happened to the lines -> number of lines.
         files: format -> number of files, largest first.
-        digest: a hash of the texts (and of the packages' versions, for docstrings).
+        digest: a hash of the texts, and of the pairs that were taken from docstrings.
         pairs: natural pairs to evaluate on, never to train on. They come from a relation of
             held-out documents, from docstrings that were removed from the corpus, or from the
             anchors and positives of held-out examples.

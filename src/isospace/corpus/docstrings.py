@@ -2,36 +2,48 @@
 
 Installed packages have tens of thousands of technical paragraphs, without a download. They give a
 retrieval test without labels, since summary and next paragraph of a docstring have one subject.
-Packages are read as text, never imported.
+Packages are read as text, never imported. The rules that find prose cover the styles of
+reStructuredText, NumPy, Google and Markdown as people use them.
+
+This module is also a program that reads some of the files, so it imports nothing heavy.
 """
 
 from __future__ import annotations
 
+import ast
+import gc
 import importlib.metadata
 import importlib.util
+import inspect
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import sysconfig
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import astuple, replace
 from hashlib import blake2b
-from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
-from isospace.corpus.formats import LICENCES, Document, Section, paragraph_boilerplate
+from isospace.corpus.formats import Document, Section, paragraph_boilerplate
 from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, near_duplicates, split_groups
-from isospace.corpus.prose import docstring_sentences, prose_sentences
-from isospace.corpus.relations import SUMMARY_NEXT
-from isospace.corpus.sources import DOCSTRINGS
 from isospace.errors import UserError
 from isospace.system.consent import SAFE_PATH
 from isospace.system.files import readable_hash
+
+DOCSTRINGS = "docstrings"
+"""Name for the docstrings of installed packages; "docstrings:FOLDER" reads a folder's modules."""
+SUMMARY_NEXT = "summary-next"
+"""The relation of a docstring's summary and next paragraph (`Document.summary_next`)."""
+_OF_PAIRS = "sentences of evaluation pairs left out"
 
 DISTRIBUTIONS = {
     "torch": "torch",
@@ -47,8 +59,16 @@ DISTRIBUTIONS = {
 ("python") is read too."""
 
 
-_OF_PAIRS, _LICENCES = "sentences of evaluation pairs left out", f"{LICENCES} left out"
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages", "idlelib"}
+
+
+def is_docstrings(name: str) -> bool:
+    """Return true if this names docstrings, and not a file or folder.
+
+    >>> is_docstrings("docstrings"), is_docstrings("docstrings:src"), is_docstrings("docs")
+    (True, True, False)
+    """
+    return name == DOCSTRINGS or name.startswith(f"{DOCSTRINGS}:")
 
 
 def installed_packages() -> dict[str, str]:
@@ -120,13 +140,46 @@ def read_docstrings(name: str) -> list[Document]:
         return [found for share in pool.map(_extract_in_child, shares) for found in share]
 
 
+def _extract_in_child(files: Sequence[tuple[Path, str]]) -> list[Document]:
+    child = subprocess.run(
+        [sys.executable, "-m", "isospace.corpus.docstrings"],
+        input=json.dumps([(str(path), module) for path, module in files]),
+        stdout=subprocess.PIPE,
+        check=True,
+        encoding="utf-8",
+        env={**os.environ, **SAFE_PATH},
+    )
+    return [
+        Document(
+            title,
+            tuple(Section(heading, level, tuple(texts)) for heading, level, texts in parts),
+            left_out,
+            group,
+            pair and tuple(pair),
+            language,
+        )
+        for title, parts, left_out, group, pair, language in json.loads(child.stdout)
+    ]
+
+
+def _main() -> None:
+    """Read (path, module) pairs as JSON from standard input; write the documents as JSON."""
+    gc.disable()  # syntax trees have no cycles, and the collector would use a sixth of the time
+    warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
+    found: list[Document] = []
+    for path, module in json.load(sys.stdin):
+        with suppress(OSError):  # for example a file without read permission
+            found += extract(Path(path).read_bytes(), module)
+    json.dump([astuple(one) for one in found], sys.stdout)
+
+
 def without_references(
     documents: Sequence[Document], references: Sequence[str], counts: dict[str, int]
 ) -> Iterator[Document]:
-    """Yield the documents without licences and without sentences that must not be trained on.
+    """Yield the documents without sentences that must not be trained on.
 
     Such sentences repeat, or nearly repeat, one of `references`: clean texts and their sentences.
-    The other sentences of a docstring stay. `counts` receives the numbers of texts left out.
+    The other sentences of a docstring stay. `counts` receives the number of sentences left out.
     """
     found = (text for one in documents for text in (*prose_sentences(one), *_of_pair(one)))
     texts = list(dict.fromkeys(found))
@@ -134,16 +187,18 @@ def without_references(
     earlier = near_duplicates(rows, np.arange(len(rows)), len(references))[len(references) :]
     leaked = (earlier >= 0) & (earlier < len(references))
     barred = {texts[place] for place in np.flatnonzero(leaked).tolist()}
-    counts |= {_OF_PAIRS: 0, _LICENCES: 0}
+    counts[_OF_PAIRS] = 0
     for document in documents:
         parts = []
         for section in document.sections:
-            written = list(map(docstring_sentences, section.paragraphs))
-            counts[_OF_PAIRS] += sum(text in barred for text in chain.from_iterable(written))
-            left = [" ".join(s for s in sentences if s not in barred) for sentences in written]
-            kept = tuple(text for text in left if text and not paragraph_boilerplate(text))
-            counts[_LICENCES] += sum(map(bool, left)) - len(kept)
-            parts.append(replace(section, paragraphs=kept))
+            kept = []
+            for paragraph in section.paragraphs:
+                sentences = docstring_sentences(paragraph)
+                left = [sentence for sentence in sentences if sentence not in barred]
+                counts[_OF_PAIRS] += len(sentences) - len(left)
+                if left:
+                    kept.append(" ".join(left))
+            parts.append(replace(section, paragraphs=tuple(kept)))
         pair = None if barred.intersection(_of_pair(document)) else document.summary_next
         yield replace(document, sections=tuple(parts), summary_next=pair)
 
@@ -172,22 +227,248 @@ def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) 
     return Pairs.at(found, modules, validation, test[:TEST_PAIRS], "modules", SUMMARY_NEXT)
 
 
-def _extract_in_child(files: Sequence[tuple[Path, str]]) -> list[Document]:
-    child = subprocess.run(
-        [sys.executable, "-m", "isospace.corpus.prose"],
-        input=json.dumps([(str(path), module) for path, module in files]),
-        stdout=subprocess.PIPE,
-        check=True,
-        encoding="utf-8",
-        env={**os.environ, **SAFE_PATH},
-    )
+_EXAMPLES = re.compile(r"^\s*Examples?:*\s*$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_SIGNATURE = re.compile(r"[\w.]+\(.*\)")
+_PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)(?<!al\.)(?<!Eq\.)(?<!Fig\.)(?<!Ref\.)"
+    r"(?<!\b[A-Z]\.)[\"')]*\s+(?=[A-Z\"'(])"
+)
+
+
+def docstring_sentences(text: str) -> list[str]:
+    """Split English at full stops before capitals, except after common abbreviations.
+
+    >>> docstring_sentences("Use it, e.g. Adam. It works! (See below.)")
+    ['Use it, e.g. Adam.', 'It works!', '(See below.)']
+    """
+    return _SENTENCE_END.split(text)
+
+
+_FUNCTION_WORD = re.compile(
+    r"\(?(?:a|all|also|an|and|any|are|as|at|be|been|being|but|by|can|do|does|each|for|from|has|have|"
+    r"if|in|into|is|it|its|may|must|no|not|of|on|only|or|other|same|should|such|than|that|the|their|"
+    r"then|there|these|they|this|to|used|was|were|when|where|which|while|will|with|would|you)[,.;:)]*",
+    re.IGNORECASE,
+)
+_PLAIN_WORD = re.compile(r"[\"'(]*[A-Za-z]+(?:[-'/][A-Za-z]+)*[)\"']*[,;:.!?]*[)\"']*")
+_CODE = re.compile(r"[\\{}<>=|@#^~$`\[\]*_]|::|\.\.|\w\(|https?:|\s--?\s*$")
+
+
+def is_prose(sentence: str) -> bool:
+    """Return true if a string is an English sentence, by simple rules.
+
+    A sentence begins with a capital and ends with a full stop, question or exclamation mark. It has
+    5 to 60 words and no character of code or markup. At least 3 in 4 words are plain words, and at
+    least 1 in 6 is a function word.
+
+    >>> is_prose("The result is a copy of the input.")
+    True
+    >>> is_prose("x : array_like, shape (n, m).")
+    False
+    """
+    parts = sentence.split()
+    if not (5 <= len(parts) <= 60 and sentence[0].isupper() and sentence[-1] in ".!?"):
+        return False
+    if _CODE.search(sentence) or sentence.count("(") != sentence.count(")"):
+        return False
+    plain = sum(_PLAIN_WORD.fullmatch(part) is not None for part in parts)
+    functional = sum(_FUNCTION_WORD.fullmatch(part) is not None for part in parts)
+    return plain >= 0.75 * len(parts) and functional >= len(parts) / 6
+
+
+_TEXT_DIRECTIVES = r"note|warning|tip|hint|important|attention|caution|danger|seealso"
+_DIRECTIVE = re.compile(rf"\.\.(?:\s+(?:{_TEXT_DIRECTIVES})::\s*(?P<text>.*)|\s.*)?")
+_VERBATIM = (">>>", "...", "In [", "$ ", "|", "+-")
+_FENCE = re.compile("`{3}")
+_UNDERLINE = re.compile(r"([=\-~^\"'`#*+:_])\1{2,}[\s=\-+]*")
+_MARKER = re.compile(
+    r"(?:[-*+•]|\(?\w{1,2}[.)]|:\w[^:]*:)\s+"  # bullets, numbers, :param x:
+    r"|\*{0,2}[\w.`]+\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:\s+(?=[A-Z])"  # x (int): The ...
+)
+_DECLARATION = re.compile(r"[\w.,*` ]+ : .*|[A-Z]\w+(?: \w+)?:+")  # x : int, or Returns:
+_MARKUP = re.compile(
+    r":[\w:]+:`~[\w.]*?(\w+)`"  # :class:`~a.b.C`
+    r"|(?::[\w:]+:)?`([^`<]+?)\s*<[^`>]*>`_*"  # `text <target>`_
+    r"|(?::[\w:]+:)?`+([^`]+)`+_*"  # :role:`text`, or `text` in any number of backticks
+    r"|\*{1,2}([^*\s](?:[^*]*[^*\s])?)\*{1,2}"  # *text*, **text**
+    r"|(?:\s+(?:in|of|on|by|from))?\s*\[\d+\]_"  # as shown in [1]_
+)
+
+
+def sections(docstring: str) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Return (heading, paragraphs) of each section, with paragraphs as (indentation, text).
+
+    A paragraph is on one line without markup. Code, doctests, tables, directives and the types of
+    parameters are left out. A parameter's description, a list item and the body of a note are
+    paragraphs with a positive indentation. The first section has no heading. An underlined line is
+    a heading; a line such as "Returns:" begins a section without heading.
+    """
+    found: list[tuple[str, list[tuple[int, list[str]]]]] = [("", [])]
+    rest: int | None = None  # indentation of lines that continue the last paragraph
+    for indent, text in _visible(docstring):
+        parts = found[-1][1]
+        marker = _MARKER.match(text)
+        if marker:
+            parts.append((indent + 1, [text[marker.end() :]]))
+            rest = None
+        elif not text:
+            rest = -1
+        elif _DECLARATION.fullmatch(text):
+            if text.endswith(":"):
+                found.append(("", []))
+            rest = -1
+        elif _UNDERLINE.fullmatch(text):
+            heading = parts.pop()[1] if parts else []
+            found.append((" ".join(heading) if rest != -1 else "", []))
+            rest = -1
+        elif parts and (indent == rest or (rest is None and indent >= parts[-1][0])):
+            parts[-1][1].append(text)
+            rest = indent
+        else:
+            parts.append((indent, [text]))
+            rest = indent
     return [
-        Document(
-            title,
-            tuple(Section(heading, level, tuple(texts)) for heading, level, texts in parts),
-            group=group,
-            summary_next=pair and tuple(pair),
-            language=language,
-        )
-        for title, parts, _, group, pair, language in json.loads(child.stdout)
+        (_without_markup(heading), [(i, _without_markup(" ".join(lines))) for i, lines in parts])
+        for heading, parts in found
     ]
+
+
+def _visible(docstring: str) -> Iterator[tuple[int, str]]:
+    """Yield (indentation, line) without code, doctests, tables and directives."""
+    hidden: int | None = None  # lines indented deeper than this are code or a directive's body
+    verbatim = fenced = False  # up to the next blank line; up to the closing fence
+    for line in docstring.expandtabs().splitlines():
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if text and hidden is not None and indent <= hidden:
+            hidden = None
+        fence = _FENCE.match(text)
+        if fence:
+            fenced = not fenced
+        verbatim = bool(text) and (verbatim or text.startswith(_VERBATIM))
+        directive = _DIRECTIVE.fullmatch(text)
+        if hidden is not None or verbatim or fenced or fence:
+            text = ""
+        elif directive:
+            hidden = indent if directive["text"] is None else None
+            yield indent, ""
+            text = f"- {directive['text']}" if directive["text"] else ""  # as an item of a list
+        yield indent, text
+        if text.endswith("::"):
+            hidden = indent
+
+
+def _without_markup(text: str) -> str:
+    """Replace roles, links, literals, emphasis and footnote marks by their words."""
+    plain = _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
+    return " ".join(plain.split())
+
+
+def extract(source: bytes, module: str) -> list[Document]:
+    """Return a document for each docstring with prose; none if the source does not parse.
+
+    Each paragraph holds its sentences of prose, joined; `docstring_sentences` splits them again.
+    Licences are left out.
+    """
+    try:
+        docstrings = list(_docstrings(ast.parse(source), PurePath(module).stem))
+    # RecursionError: for example hundreds of elif. MemoryError: the parser's stack overflowed.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found = []
+    for name, docstring in docstrings:
+        prose = []
+        left_out: Counter[str] = Counter()
+        for heading, parts in sections(docstring):
+            paragraphs = []
+            for _, part in parts:
+                text = " ".join(filter(is_prose, docstring_sentences(part)))
+                if what := paragraph_boilerplate(text):
+                    left_out[what] += 1
+                elif text:
+                    paragraphs.append(text)
+            if paragraphs:
+                prose.append(Section(heading, int(bool(heading)), tuple(paragraphs)))
+        if prose or left_out:
+            title, pair = _in_words(name), natural_pair(docstring)
+            found.append(Document(title, tuple(prose), dict(left_out), module, pair, "en"))
+    return found
+
+
+def prose_sentences(document: Document) -> list[str]:
+    """Return the sentences of a document that `extract` made, in order and with repetitions."""
+    paragraphs = (text for section in document.sections for text in section.paragraphs)
+    return [sentence for text in paragraphs for sentence in docstring_sentences(text)]
+
+
+def _docstrings(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, docstring), including calls like `add_docstr(torch.abs, "...")`."""
+    for node in _statements(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield getattr(node, "name", module), ast.get_docstring(node) or ""
+        elif isinstance(call := getattr(node, "value", None), ast.Call):
+            function = call.func
+            if "doc" in getattr(function, "id", getattr(function, "attr", "")):
+                for leaf in ast.walk(call):
+                    if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str):
+                        yield _documented(call), inspect.cleandoc(leaf.value)
+
+
+def _documented(call: ast.Call) -> str:
+    """Return the name that an `add_docstr` call documents, such as "torch.abs"."""
+    for argument in reversed(call.args):
+        if isinstance(argument, (ast.Attribute, ast.Name)):
+            return ast.unparse(argument)
+        name = getattr(argument, "value", None)
+        if isinstance(name, str) and _NAME.fullmatch(name):
+            return name
+    return ""
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and the statements in it, not expressions, which are most of a tree."""
+    yield node
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for child in getattr(node, part, ()):
+            yield from _statements(child)
+
+
+def natural_pair(docstring: str) -> tuple[str, str] | None:
+    r"""Return summary and next paragraph if a docstring begins with two paragraphs of prose.
+
+    >>> natural_pair("Sort the rows.\n\nEqual rows stay in the order in which they were given.")
+    >>> pair = natural_pair(
+    ...     "Return the rows in ascending order.\n\nNotes\n-----\n"
+    ...     "Equal ones stay in the order in which they were given, whatever the algorithm."
+    ... )
+    >>> pair[1]
+    'Equal ones stay in the order in which they were given, whatever the algorithm.'
+    """
+    head = _EXAMPLES.split(docstring, maxsplit=1)[0]
+    texts = [text for _, parts in sections(head) for indent, text in parts if indent == 0]
+    if texts and _SIGNATURE.match(texts[0]):
+        del texts[0]
+    if len(texts) < 2:
+        return None
+    summary, description = texts[:2]
+    fits = len(summary) <= 200 and 60 <= len(description) <= 1000
+    repeats = summary.rstrip(".").casefold() in description.casefold()
+    prose = all(is_prose(s) for text in (summary, description) for s in docstring_sentences(text))
+    return (summary, description) if fits and prose and not repeats else None
+
+
+def _in_words(name: str) -> str:
+    """Return the last part of a name split into words; "" for names such as __init__.
+
+    >>> _in_words("numpy.array_equal"), _in_words("a.RidgeCV"), _in_words("a.B.__init__")
+    ('array equal', 'Ridge CV', '')
+    """
+    last = name.rpartition(".")[2]
+    return "" if last.startswith("__") else " ".join(_PART_OF_NAME.findall(last))
+
+
+if __name__ == "__main__":
+    _main()

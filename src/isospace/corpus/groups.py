@@ -274,8 +274,7 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> components(np.array([[0, 1], [2, 3], [4, 1], [4, 5]])).tolist()
     [0, 1, 0, 0]
     """
-    # Imported here, because the processes that read docstrings import this module without need
-    # for graphs.
+    # Imported here, because the processes that read docstrings need no graphs.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

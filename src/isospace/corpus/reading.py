@@ -11,6 +11,7 @@ from pathlib import Path
 
 from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records
+from isospace.corpus.docstrings import read_docstrings
 from isospace.corpus.formats import (
     DOCUMENT_FORMATS,
     Document,
@@ -21,7 +22,14 @@ from isospace.corpus.formats import (
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import GENERATED_BY, Column, Record
-from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources, lines_of, read_bytes
+from isospace.corpus.sources import (
+    FORMATS,
+    STANDARD_INPUT,
+    Source,
+    find_sources,
+    lines_of,
+    read_bytes,
+)
 from isospace.errors import UserError
 
 FOLDER = "folder"
@@ -77,7 +85,7 @@ def own_rows(source: Source, columns: Sequence[Column], counts: dict[str, int]) 
 
 
 def places(sources: Sequence[Source]) -> list[str | None]:
-    """Return each document's path relative to the folder that holds all; `None` for files of rows.
+    """Return each document's path relative to the folder that holds all; `None` for other sources.
 
     Standard input keeps its name, since the folder of its copy differs each time.
     """
@@ -112,7 +120,7 @@ def read_documents(
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> Iterator[Document]:
-    """Yield the documents of the files in order.
+    """Yield the documents of the files in order; docstrings keep their module as the group.
 
     `unreadable` has name -> error of files to leave out, and receives those of documents.
 
@@ -122,8 +130,11 @@ def read_documents(
     for source, place in zip(sources, places(sources), strict=True):
         if source.name in unreadable:
             continue
-        if place is None:
-            yield from _rows(source, config, counts)
+        documents: Iterable[Document]
+        if source.format in FORMATS:
+            documents = _rows(source, config, counts)
+        elif place is None:
+            documents = read_docstrings(source.name)
         else:
             try:
                 document = read_file(source)
@@ -132,10 +143,12 @@ def read_documents(
                     raise
                 unreadable[source.name] = error
                 continue
+            folder = (os.path.dirname(place) or ".") if config.group == FOLDER else ""
+            documents = [replace(document, group=folder)]
+        for document in documents:
             for what, count in document.left_out.items():
                 counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
-            folder = (os.path.dirname(place) or ".") if config.group == FOLDER else ""
-            yield replace(document, group=folder)
+            yield document
 
 
 def read_file(source: Source) -> Document:

@@ -2,7 +2,7 @@
 
 `read_records` reads named columns, all of them in one pass. `read_rows` yields whole rows, for
 callers that must first find out what the columns are. Memory holds one line, or one batch of
-Parquet rows. Document files (`corpus/documents.py`) have no rows.
+Parquet rows. Documents (`formats/`) have no rows.
 """
 
 from __future__ import annotations

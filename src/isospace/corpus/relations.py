@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.examples import evenly
 from isospace.corpus.groups import (
     DEV_PAIRS,
@@ -31,8 +32,6 @@ from isospace.errors import UserError
 
 Rows = NDArray[np.int64]
 
-SUMMARY_NEXT = "summary-next"
-"""The relation of a docstring's summary and next paragraph (`Document.summary_next`)."""
 FIRST_REST = "first-rest"
 """The only relation whose texts are parts of passages."""
 

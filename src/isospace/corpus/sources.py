@@ -23,6 +23,7 @@ from typing import BinaryIO, cast
 import fsspec
 import pyarrow as pa
 
+from isospace.corpus.docstrings import DOCSTRINGS, is_docstrings
 from isospace.corpus.formats import ENDINGS, TOO_LARGE, UnreadableDocument, format_of
 from isospace.errors import UserError, first_line
 from isospace.system.files import most_unpacked
@@ -146,9 +147,6 @@ def _why_unreadable(source: Source, error: Exception) -> str:
     return f"cannot be read as {kind}: {reason}."
 
 
-DOCSTRINGS = "docstrings"
-"""Name for the docstrings of installed packages; "docstrings:FOLDER" reads a folder's modules."""
-
 STANDARD_INPUT = "standard input"
 """Name of the source for standard input."""
 
@@ -163,15 +161,6 @@ reports quote held-out text."""
 _LICENCES = ("LICENSE", "LICENCE", "COPYING")
 """Names of files of folders that are not read, whatever they end in."""
 _WHY_IGNORED = "a licence, a result of isospace, or a format that isospace does not read"
-
-
-def is_docstrings(name: str) -> bool:
-    """Return true if this names docstrings, and not a file or folder.
-
-    >>> is_docstrings("docstrings"), is_docstrings("docstrings:src"), is_docstrings("docs")
-    (True, True, False)
-    """
-    return name == DOCSTRINGS or name.startswith(f"{DOCSTRINGS}:")
 
 
 def require_columns(

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.examples import evenly
 from isospace.corpus.groups import unit_of, without_words_of
-from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation import geometry
 from isospace.evaluation.hybrid import NO_SHARED, BaselineRanks, rank_pairs, select_weight

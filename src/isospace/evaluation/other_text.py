@@ -20,8 +20,9 @@ import numpy as np
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.relations import SUMMARY_NEXT, Role
-from isospace.corpus.sources import DOCSTRINGS, is_docstrings, require_there
+from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, is_docstrings
+from isospace.corpus.relations import Role
+from isospace.corpus.sources import require_there
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import BASE, Benchmark, BenchmarkResult, validation_text
 from isospace.evaluation.pairs import Asked, Encode, ScoredPairs, TextPairs

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
+from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.formats import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import find, read_file, row_document
 from isospace.corpus.records import Column
-from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, Source, require_columns
+from isospace.corpus.sources import STANDARD_INPUT, Source, require_columns
 from isospace.errors import UserError
 from isospace.system.files import cache_folder
 from isospace.system.unicode import normalise, without_surrogates
