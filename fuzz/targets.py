@@ -138,12 +138,11 @@ def _make_corpus(folder: Path) -> list[bytes]:
 def _read_corpus(content: bytes, folder: Path) -> None:
     """Read and clean as `isospace corpus` does."""
     from isospace.corpus.corpus import load_corpus
-    from isospace.corpus.overview import relations
 
     path = folder / "corpus.jsonl"
     path.write_bytes(content)
     try:
-        relations(load_corpus(CorpusConfig((str(path),)), folder / "cache"))
+        load_corpus(CorpusConfig((str(path),)), folder / "cache").sample()
     finally:
         shutil.rmtree(folder / "cache", ignore_errors=True)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isospace.corpus.lines import Tokens, tokenise
-from isospace.corpus.overview import coverage
+from isospace.corpus.passages import coverage
 from isospace.encoders.loading import load_encoder
 
 

@@ -12,7 +12,7 @@ from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.cross_validation import Folds
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.overview import coverage, sample
+from isospace.corpus.passages import coverage
 from isospace.encoders.places import resolve
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import HeldOut, hard_pairs
@@ -137,7 +137,7 @@ def _maps_note(training: TrainConfig, encoders: CandidateEncoders) -> str:
 
 def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Corpus) -> str:
     """Return a warning about text that the tokenizer hardly knows; empty if it knows enough."""
-    read = coverage(encoders.encoder, sample(corpus))
+    read = coverage(encoders.encoder, corpus.sample())
     if read.same:
         raise TooLittle(
             f"{config.model}: its tokenizer cannot tell these texts apart: "

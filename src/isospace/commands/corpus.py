@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from isospace.commands.console import Console
 from isospace.commands.options import Corpora, LoadsModels
@@ -14,6 +14,8 @@ from isospace.errors import TooLittle, UserError
 if TYPE_CHECKING:
     from isospace.corpus.corpus import Corpus as LoadedCorpus
 
+_EXAMPLES = 3
+"""Number of examples of a relation."""
 _SHOWN = 160
 """Number of printed characters of an example."""
 
@@ -32,8 +34,7 @@ class Corpus(LoadsModels):
     def run(self) -> None:
         """Read the text and print the findings."""
         from isospace.corpus.corpus import load_corpus
-        from isospace.corpus.overview import coverage, describe_pairs, relations, sample
-        from isospace.corpus.passages import languages
+        from isospace.corpus.passages import coverage, languages
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve
         from isospace.recipes import DEFAULT_RECIPE, find
@@ -47,9 +48,8 @@ class Corpus(LoadsModels):
         with Console(self.json) as console:
             console.reading(text.corpus)
             corpus = load_corpus(text, cache_folder())
-            texts = sample(corpus)
-            shares, pairs = languages(texts), describe_pairs(corpus)
-            found = relations(corpus)
+            texts = corpus.sample()
+            shares, pairs, found = languages(texts), corpus.described_pairs, _relations(corpus)
             tokens = coverage(load_encoder(self.model), texts)
         if self.json:
             about = {
@@ -57,7 +57,7 @@ class Corpus(LoadsModels):
                 "files": corpus.files,
                 "texts": len(corpus.passages),
                 "languages": shares,
-                "relations": {name: asdict(one) for name, one in found.items()},
+                "relations": found,
                 "test_pairs": pairs,
                 "model": self.model,
                 "tokens": asdict(tokens),
@@ -79,14 +79,31 @@ class Corpus(LoadsModels):
         except TooLittle as error:
             console.line("warning", f"train and adapt have too little here: {error}")
         rows = [
-            {"relation": name, "train": f"{one.train:,}", "held out": f"{one.held_out:,}"}
+            {"relation": name, "train": f"{one['train']:,}", "held out": f"{one['held_out']:,}"}
             for name, one in found.items()
         ]
         if rows:
             print_table("relations of the documents", rows)
         for name, one in found.items():
-            if one.examples:
-                print_table(name, [_example(name, *pair) for pair in one.examples])
+            if one["examples"]:
+                print_table(name, [_example(name, *pair) for pair in one["examples"]])
+
+
+def _relations(corpus: LoadedCorpus) -> dict[str, dict[str, Any]]:
+    """Return relation -> counts of its pairs, and examples to train on; empty without documents."""
+    from isospace.corpus.examples import evenly
+
+    found = {}
+    if (related := corpus.related) is not None:
+        for name, held_out in related.counts(held=True).items():
+            pairs = related.to_train(name)
+            examples = pairs[evenly(len(pairs), _EXAMPLES)].tolist()
+            found[name] = {
+                "train": len(pairs),
+                "held_out": held_out,
+                "examples": [(corpus[a], corpus[b]) for a, b in examples],
+            }
+    return found
 
 
 def _files(found: LoadedCorpus) -> str:

@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus.build import build
+from isospace.corpus.build import FEWEST_PAIRS, build
 from isospace.corpus.docstrings import DOCSTRINGS, versions_of
+from isospace.corpus.examples import evenly
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
 from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
-from isospace.corpus.relations import Related
+from isospace.corpus.relations import FEW_PAIRS, Related
 from isospace.corpus.sources import Source, find_sources, listed, require_columns
 from isospace.errors import UserError, number_of
 from isospace.system.files import (
@@ -38,6 +39,8 @@ from isospace.system.files import (
 
 logger = logging.getLogger(__name__)
 
+SAMPLE = 500
+"""Number of texts to describe a corpus by."""
 _CODE = ("corpus", "statistics", "system")
 """Packages of the code that reads, which is part of the cache's key."""
 _NO_TEXT = ("corpus", "distractors")
@@ -132,6 +135,28 @@ class Corpus(Lines):
         other.held_groups = [str(group) for group in self.groups[held]]
         other.validation = other.test = np.arange(len(out))
         return other
+
+    def sample(self) -> list[str]:
+        """Return evenly spaced passages."""
+        passages = self.passages
+        return [self[passages[place]] for place in evenly(len(passages), SAMPLE)]
+
+    @property
+    def described_pairs(self) -> str:
+        """Words on validation and test pairs; with the reason if they are halves of sentences."""
+        pairs = self.pairs
+        if not pairs.test:
+            why = f"no relation of the text has {FEW_PAIRS} held-out pairs"
+            if self.columns:
+                why = (
+                    f"fewer than {FEWEST_PAIRS} rows that belong together can be held out with "
+                    "both texts"
+                )
+            return f"halves of held-out sentences: {why}"
+        name = pairs.relation or "natural pairs"
+        if not pairs.split:
+            return f"{name}: {len(pairs.test):,} pairs, which are the validation pairs too"
+        return f"{name}: {len(pairs.dev):,} validation pairs, {len(pairs.test):,} test pairs"
 
     @property
     def summary(self) -> str:

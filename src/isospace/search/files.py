@@ -9,8 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from isospace.corpus.corpus import SAMPLE
 from isospace.corpus.docstrings import DOCSTRINGS
-from isospace.corpus.overview import SAMPLE, coverage
+from isospace.corpus.passages import coverage
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.places import resolve
 from isospace.encoders.settings import Prompts

@@ -14,7 +14,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.examples import evenly
 from isospace.corpus.lines import tokenise
-from isospace.corpus.overview import Coverage, coverage, describe_pairs, sample
+from isospace.corpus.passages import Coverage, coverage
 from isospace.corpus.sources import listed
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -180,7 +180,7 @@ def prepare(
     progress.line("encoder", encoder.summary(arithmetic(accelerator), plan.views))
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
-    found = coverage(encoder, sample(corpus))
+    found = coverage(encoder, corpus.sample())
     if found.warning:
         progress.line("warning", found.warning)
     config = replace(config, max_length=_length(config, corpus, encoder, found))
@@ -270,7 +270,7 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
     """Show what was read; if there are no test pairs, say why."""
     progress.line("corpus", corpus.summary)
     if not (judged_by_others or corpus.pairs.test):
-        progress.line("test pairs", describe_pairs(corpus))
+        progress.line("test pairs", corpus.described_pairs)
 
 
 def load_data(config: TrainConfig, other_text_selects: bool = False, trains: bool = True) -> Data:
