@@ -33,10 +33,9 @@ from common import draw, gain_cell, points
 from contest import machine
 from documents import PRECISION, TOKENS
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidates import THROUGH
 from isospace.adaptation.results import read_candidates
-from isospace.config import CorpusConfig
+from isospace.config import AdaptConfig, CorpusConfig, WhitenConfig
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate_models
 from isospace.evaluation.evaluate_config import EvaluateConfig
@@ -48,7 +47,6 @@ from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from isospace.training.run import Run
 from isospace.whiten.whiten import whiten_model
-from isospace.whiten.whiten_config import WhitenConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "beir.md"
 RECORD = PAGE.with_suffix(".json")

@@ -40,11 +40,10 @@ from common import points
 from documents import PRECISION, SOURCES, TOKENS, on_one_text, pairs, published
 from domains_page import ADAPT, MNRL, MNRL_WHITENED, draw_page
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import PAIR_MAPS, SHARES, TEXT_MAPS, THROUGH, candidates
 from isospace.adaptation.results import read_candidates
-from isospace.config import TrainConfig
+from isospace.config import AdaptConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import hard_pairs

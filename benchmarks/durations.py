@@ -70,8 +70,8 @@ def _rows(options: argparse.Namespace) -> dict[str, Callable[[], float]]:
     budget = (options.tokens, "tokens")
 
     def whiten(output: Path) -> None:
+        from isospace.config import WhitenConfig
         from isospace.whiten.whiten import whiten_model
-        from isospace.whiten.whiten_config import WhitenConfig
 
         whiten_model(WhitenConfig(text=source.text(folder), output=output))
 

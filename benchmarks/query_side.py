@@ -25,7 +25,6 @@ import torch
 from common import draw, gain_cell, mean_gain, points
 from documents import PRECISION, SOURCES, TOKENS
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     BASE_MODEL,
@@ -36,6 +35,7 @@ from isospace.adaptation.candidates import (
 )
 from isospace.adaptation.fine_tune import QUERY_WEIGHTS
 from isospace.adaptation.results import read_candidates
+from isospace.config import AdaptConfig
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores

@@ -23,7 +23,7 @@ import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
-from isospace.config import CorpusConfig
+from isospace.config import POWERS, CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -35,7 +35,6 @@ from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder
 from isospace.whiten.fitting import drop_normalize, fit_rows, through
 from isospace.whiten.whiten import Maps, Power, name_of, try_powers
-from isospace.whiten.whiten_config import POWERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
 STARTS = ("mean", "cls")

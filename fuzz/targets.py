@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from toy import sentences
 
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import AdaptConfig, CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.system import typed_json
 
@@ -236,8 +236,6 @@ def _folder(make: Callable[[Path], Any], read: Callable[[Path], object], *names:
 
 
 def _read_config(content: bytes, folder: Path) -> None:
-    from isospace.adaptation.adapt_config import AdaptConfig
-
     path = folder / "adapt.json"
     path.write_bytes(content)
     with _refusals():
@@ -246,7 +244,6 @@ def _read_config(content: bytes, folder: Path) -> None:
 
 
 def _configs(folder: Path) -> list[bytes]:
-    from isospace.adaptation.adapt_config import AdaptConfig
     from isospace.objectives import OBJECTIVES
 
     configs = [TrainConfig(objective=kind()) for kind in list(OBJECTIVES.values())[:4]]

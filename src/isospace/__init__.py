@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isospace.adaptation.adapt import adapt as adapt
-    from isospace.adaptation.adapt_config import AdaptConfig as AdaptConfig
     from isospace.comparison.compare import compare as compare
     from isospace.config import (
+        AdaptConfig as AdaptConfig,
+        AskConfig as AskConfig,
         CorpusConfig as CorpusConfig,
         DistillConfig as DistillConfig,
         TrainConfig as TrainConfig,
+        WhitenConfig as WhitenConfig,
     )
     from isospace.errors import Stopped as Stopped, UserError as UserError
     from isospace.evaluation.evaluate import evaluate as evaluate
@@ -25,19 +27,17 @@ if TYPE_CHECKING:
     from isospace.export.distill import distill as distill
     from isospace.objectives import OBJECTIVES as OBJECTIVES
     from isospace.questions.ask import ask as ask
-    from isospace.questions.ask_config import AskConfig as AskConfig
     from isospace.search.embedder import Embedder as Embedder, load as load
     from isospace.training.objective_loss import ObjectiveLoss as ObjectiveLoss
     from isospace.training.train import train as train
     from isospace.whiten.whiten import whiten_model as whiten_model
-    from isospace.whiten.whiten_config import WhitenConfig as WhitenConfig
 
 __version__ = version("isospace")
 
 _MODULES = {
     "OBJECTIVES": "objectives",
-    "AdaptConfig": "adaptation.adapt_config",
-    "AskConfig": "questions.ask_config",
+    "AdaptConfig": "config",
+    "AskConfig": "config",
     "CorpusConfig": "config",
     "DistillConfig": "config",
     "Embedder": "search.embedder",
@@ -46,7 +46,7 @@ _MODULES = {
     "Stopped": "errors",
     "TrainConfig": "config",
     "UserError": "errors",
-    "WhitenConfig": "whiten.whiten_config",
+    "WhitenConfig": "config",
     "adapt": "adaptation.adapt",
     "ask": "questions.ask",
     "compare": "comparison.compare",

@@ -1,4 +1,4 @@
-"""Every setting of a run, with its default for Python and the command line; JSON both ways.
+"""Every setting of a command, with its default for Python and the command line; JSON both ways.
 
 The line under a field is its help text on the command line.
 """
@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import field
 from os import PathLike
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import tyro
@@ -29,6 +30,7 @@ from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError, in_words, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
+from isospace.operators.fitted_whitening import Whitening
 from isospace.system.settings import (
     DropoutRate,
     NameOrPath,
@@ -40,6 +42,7 @@ from isospace.system.settings import (
 )
 
 Unit = Literal["sentences", "tokens", "epochs", "minutes"]
+SearchUnit = Literal["minutes", "tokens"]
 ViewsChoice = Literal["dropout", "pairs", "both"]
 Rule = Literal["label-free", "labels", "last"]
 PrecisionChoice = Literal["auto", "bf16", "float32"]
@@ -351,6 +354,186 @@ def shared_options(base: Objective, kind: type[Objective]) -> dict[str, Any]:
         for name, value in ours.items()
         if name in other and other[name] == usual[name] and value != usual[name]
     }
+
+
+@settings
+class AdaptConfig(ModelAndText):
+    """Settings of one search: the text, the encoder, and the budget."""
+
+    model: NameOrPath = "minilm"
+    """The base model: minilm, a model folder, the folder of a run, or a Hub name; or an endpoint
+    (http://HOST/v1#NAME) or vectors:FILE, behind which linear maps alone are tried. Its choice can
+    matter more than adapting; `models` compares several."""
+    models: Files = ()
+    """Base models to compare instead of `model`, two or more. Each is whitened and tested on the
+    same pairs; the best on validation pairs is fine-tuned."""
+    budget: Annotated[tuple[PositiveFloat, SearchUnit], Strict(False), amount_of(SearchUnit)] = (
+        6.0,
+        "minutes",
+    )
+    """How much time the search may take: minutes, or tokens to train on. Tokens give the same
+    result on every machine of a kind."""
+    max_drop: NonNegativeFloat = 2.0
+    """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
+    0.5 for a model that must serve other text too."""
+    teacher: NameOrPath | None = None
+    """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, a cross-encoder, or a
+    file of query, passage and score. Default: no teacher; train on the pairs alone."""
+    queries: PathOrText | None = None
+    """A file of real or generated queries, alone or with their passages: further pairs to train on.
+    Nothing is measured on them."""
+    queries_only: bool = False
+    """Change the vectors of queries alone. Documents keep those of `model`, bit for bit, and an
+    index of them stays valid. A fine-tuned model then holds two encoders."""
+    max_length: Annotated[int, Field(ge=3)] | None = None
+    """Number of tokens to which training cuts each text. Default: that of the recipes `isospace
+    recipes pairs` and dropout."""
+    precision: PrecisionChoice = "auto"
+    """Arithmetic of training. auto takes bf16 where the processor has it."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
+    """Random seed of the training."""
+    output: Output = None
+    """The folder of the run. Default: a new folder in runs/, named by date and model."""
+
+    def __post_init__(self) -> None:
+        if self.queries_only and self.teacher is not None:
+            raise UserError(
+                "`teacher` is for fine-tuning queries and documents; leave `teacher` or "
+                "`queries_only` out"
+            )
+        if not self.models:
+            return
+        if len(set(self.models)) < max(2, len(self.models)):
+            raise UserError(f"`models` {' '.join(self.models)}: name two or more different models")
+        for name in ("model", "queries_only", "pooling", "query_prompt", "document_prompt"):
+            if getattr(self, name) != getattr(AdaptConfig, name):
+                raise UserError(f"`{name}` is for one base model; leave `{name}` or `models` out")
+
+    @classmethod
+    def read(cls, path: Path) -> AdaptConfig:
+        """Read the settings from the file in the folder of a run."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (UserError, ValueError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"{path}: not the settings of adapt: {error}. If another version of isospace wrote "
+                "them, run adapt again"
+            ) from error
+
+
+Power = float | Literal["flow"] | None
+"""Strength of the whitening; `None`: the unchanged model, not even centred."""
+
+POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+"""Powers that `auto` tries with single texts, besides the unchanged model."""
+PAIR_POWERS = (0.25, 0.5, 0.75, 1.0)
+"""Powers that `auto` tries with pairs, besides the unchanged model."""
+By = Literal["pairs", "texts"]
+
+
+@settings
+class WhitenConfig(ModelAndText):
+    """Settings of the whitening of a model."""
+
+    model: FirstModel = "minilm"
+    """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
+    vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
+    by: By | None = None
+    """Which covariance whitens: that of the differences within pairs, or that of single texts.
+    Default: pairs, where the corpus has 100 of them."""
+    power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
+    """How far to whiten: 0 centres the vectors, 1 whitens them fully. auto tries several and keeps
+    the one with the highest validation MRR, or the base model."""
+    whitening: Whitening = field(default_factory=Whitening)
+    """Which whitening, and how the covariance is estimated."""
+    sentences: Annotated[int, Field(ge=2)] | None = None
+    """Largest number of pairs or texts to fit on, spread over the corpus. Default: 3,000 pairs, or
+    6,000 single texts; all texts for a flow. They are cut to 64 tokens."""
+    output: Output = None
+    """The folder to write the model to."""
+
+    def __post_init__(self) -> None:
+        if self.whitening.kind == "flow" and self.power not in ("auto", 1):
+            raise UserError(
+                f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
+            )
+        if self.whitening.kind == "flow":
+            refuse_idle(self.whitening, "`kind` pca or zca", "shrinkage")
+        if self.power == 0:
+            refuse_idle(self.whitening, "a `power` above 0", "shrinkage")
+        if self.by == "pairs" and (reason := self.why_not_pairs):
+            raise UserError(f"`by` pairs: {reason}; leave it out, or give `by` texts")
+
+    @property
+    def why_not_pairs(self) -> str | None:
+        """The reason why these settings need single texts; `None` if pairs are possible."""
+        if self.whitening.kind != "pca":
+            return f"`kind` {self.whitening.kind} is fitted on single texts"
+        return None
+
+    def powers(self, by: By) -> list[Power]:
+        """Return the powers to try.
+
+        With another width, the unchanged model is not an option.
+        """
+        if self.whitening.kind == "flow":
+            return [None, "flow"] if self.power == "auto" else ["flow"]
+        if self.power != "auto":
+            return [self.power]
+        powers = PAIR_POWERS if by == "pairs" else POWERS
+        return [None, *powers] if self.whitening.dim is None else [*powers]
+
+
+@settings
+class AskConfig:
+    """Settings of one collection of generated queries."""
+
+    text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
+    """The text whose passages the queries are for, and how it is cleaned."""
+    llm: str = ""
+    """The language model: the address of an OpenAI-compatible server and the model's name there,
+    such as 'http://localhost:11434/v1#NAME'. The passages are sent to it."""
+    count: PositiveInt = 1000
+    """Number of queries to ask for. Filters drop some of them."""
+    model: NameOrPath = "minilm"
+    """The base model that checks the queries: minilm, a model
+    folder, the folder of a run, or a Hub name."""
+    like: PathOrText | None = None
+    """A file of queries that real users asked. Each request shows some of them as examples."""
+    parallel: PositiveInt = 4
+    """Number of requests at the same time."""
+    timeout: PositiveFloat = 120.0
+    """Seconds in which a request must be answered."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
+    """Random seed of the selection of passages and examples."""
+    output: Output = None
+    """The file to write, such as queries.jsonl. Counts are written beside it, with the ending
+    .json."""
+
+    def require_complete(self) -> None:
+        """Refuse settings that are incomplete or do not go together."""
+        if not self.text.corpus:
+            raise UserError("`corpus` is missing. Give a folder or files: isospace ask FOLDER")
+        if self.text.columns:
+            raise UserError(
+                f"`columns` {' '.join(self.text.columns)}: these rows have their queries already. "
+                "Give documents, or name one column of passages with `column`"
+            )
+        if not self.llm:
+            raise UserError(
+                "`llm` is missing. Name a server and a model, such as "
+                "'http://localhost:11434/v1#NAME'"
+            )
+        if self.output is None or self.output.suffix != ".jsonl":
+            raise UserError(
+                f"`output` {self.output or ''}: expected a file name that ends in .jsonl"
+            )
+
+    @property
+    def counts_file(self) -> Path:
+        """File of the counts, beside the output."""
+        assert self.output is not None
+        return self.output.with_suffix(".json")
 
 
 @settings

@@ -14,7 +14,6 @@ from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
 
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     PAIR_MAPS,
@@ -27,7 +26,7 @@ from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import CandidateScores, SearchResults, read_candidates
 from isospace.adaptation.task import load_task
 from isospace.cli import main
-from isospace.config import CorpusConfig
+from isospace.config import AdaptConfig, CorpusConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, state_hash
 from isospace.encoders.places import ADAPT_SETTINGS

@@ -76,7 +76,7 @@ def test_every_document_judges_once_and_trains_in_all_other_parts(config, folds)
     sizes = np.bincount(folds.parts)
     assert len(sizes) == FOLDS
     assert sizes.max() - sizes.min() <= 2
-    settings = replace(config.training("pairs"), batch_size=16)
+    settings = replace(task.training_by(config, "pairs"), batch_size=16)
     for part, corpus in enumerate(folds.corpora):
         trained = set()
         for line in np.unique(Examples.from_corpus(settings, corpus).rows):
@@ -127,7 +127,7 @@ def test_the_ranks_of_all_parts_are_joined_in_the_order_of_the_pairs(folds):
 def test_the_verdict_is_of_all_documents(config, finished):
     verdict = finished.results.verdict
     # Of 64 pairs there are too few batches in four passes, of 32 or 16 there are enough.
-    assert finished.run.config.batch_size < config.training("pairs").batch_size
+    assert finished.run.config.batch_size < task.training_by(config, "pairs").batch_size
     assert finished.results.training.steps >= 10
     assert "cross-validated" in verdict.protocol
     assert finished.results.split

@@ -15,13 +15,12 @@ from searches import short_search, write_centred, write_documents, write_pairs
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import why_too_few_pairs
 from isospace.adaptation.candidates import QUERY_MAPS
 from isospace.adaptation.fine_tune import QueryPairs, train_queries
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.task import load_base_model, load_task
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import AdaptConfig, CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders

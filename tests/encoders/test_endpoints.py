@@ -20,8 +20,7 @@ from starlette.responses import Response
 from toy import run_card, sentences
 
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.config import CorpusConfig
+from isospace.config import AdaptConfig, CorpusConfig, WhitenConfig
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
@@ -32,7 +31,6 @@ from isospace.system.consent import ASKED_FROM, Consent, consenting
 from isospace.system.endpoints import Address, Endpoint
 from isospace.system.progress import Silent
 from isospace.whiten.whiten import whiten_model
-from isospace.whiten.whiten_config import WhitenConfig
 
 TEXTS = sentences(40, seed=3)
 KEY = "sk-never-written-anywhere"

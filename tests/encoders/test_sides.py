@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Router
 from toy import sentences
 
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig, TrainConfig, WhitenConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
@@ -21,7 +21,6 @@ from isospace.training.plan import Sources
 from isospace.training.train import train
 from isospace.views import View
 from isospace.whiten.whiten import whiten_model
-from isospace.whiten.whiten_config import WhitenConfig
 
 TEXTS = sentences(6)
 

@@ -14,12 +14,11 @@ from serving import chatting, said
 from warm import isospace
 
 from isospace.cli import main
-from isospace.config import CorpusConfig
+from isospace.config import AskConfig, CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.questions.answers import Archive
 from isospace.questions.ask import AskResults, ask, spread
-from isospace.questions.ask_config import AskConfig
 from isospace.system import typed_json
 from isospace.system.endpoints import Answer
 from isospace.system.files import cache_folder

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from report_runs import LOST, STS, change, finish, page_of, results_of, write_comparison, write_run
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import read_results
-from isospace.config import CorpusConfig
+from isospace.config import AdaptConfig, CorpusConfig
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES

@@ -11,8 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense
 from toy import WORDS, sentences
 
-from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.config import CorpusConfig
+from isospace.config import AdaptConfig, CorpusConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
 

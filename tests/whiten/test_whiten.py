@@ -16,7 +16,7 @@ from toy import sentences
 from warm import run_together
 
 from isospace.cli import main
-from isospace.config import CorpusConfig
+from isospace.config import POWERS, CorpusConfig, WhitenConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
@@ -32,7 +32,6 @@ from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.whiten.fitting import drop_normalize, fold, through
 from isospace.whiten.whiten import FILE, WhiteningResults, name_of, try_powers, whiten_model
-from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
 TEXTS = sentences(60, seed=3)
 WIDTH = 32

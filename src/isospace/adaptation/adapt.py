@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     BASE_MODEL,
@@ -63,6 +62,7 @@ from isospace.adaptation.time_plan import (
     seconds_per_token,
     tokens_of,
 )
+from isospace.config import AdaptConfig
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.statistics.gains import Gain, Scores

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.cross_validation import Folds
-from isospace.config import TrainConfig
+from isospace.config import AdaptConfig, ModelAndText, TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.passages import coverage
 from isospace.encoders.places import resolve
@@ -18,6 +17,7 @@ from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import HeldOut, hard_pairs
 from isospace.evaluation.pairs import TextPairs
 from isospace.objectives import RankCSE, SimCSE
+from isospace.recipes import find
 from isospace.system.progress import Progress
 from isospace.system.signals import launched
 from isospace.training.batches import Order
@@ -190,12 +190,26 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     return found, data, notes, folds
 
 
+def training_by(config: AdaptConfig, recipe: str) -> TrainConfig:
+    """Return the settings of a training by a recipe."""
+    base = find(recipe).config
+    shared = {one.name: getattr(config, one.name) for one in fields(ModelAndText)}
+    return replace(
+        base,
+        **shared,
+        max_length=config.max_length or base.max_length,
+        precision=config.precision,
+        seed=config.seed,
+        queries=config.queries if base.views == "pairs" else None,
+    )
+
+
 def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
     """Return the settings of a recipe, with the teacher's ranking in the objective, if any.
 
     Scores that are not cosines have their own scale, so training uses only their order (ListMLE).
     """
-    settings = config.training(recipe)
+    settings = training_by(config, recipe)
     if config.teacher is None:
         return settings
     contrast = settings.objective

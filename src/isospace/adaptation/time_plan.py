@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.cross_validation import FOLDS
 from isospace.adaptation.task import Task
+from isospace.config import AdaptConfig
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.settings import Precision, Side

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels, recipes_in
 from isospace.commands.printing import print_finished, print_json, print_result, print_table
-from isospace.config import DistillConfig, TrainConfig
+from isospace.config import AdaptConfig, AskConfig, DistillConfig, TrainConfig, WhitenConfig
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
-from isospace.questions.ask_config import AskConfig
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.settings import to_dict
-from isospace.whiten.whiten_config import WhitenConfig
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.config import AskConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.groups import near_duplicates
 from isospace.corpus.records import GENERATED_BY
@@ -40,7 +41,6 @@ from isospace.questions.answers import (
     Reply,
     types_of,
 )
-from isospace.questions.ask_config import AskConfig
 from isospace.system import typed_json
 from isospace.system.consent import announce, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint

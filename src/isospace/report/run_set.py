@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import ComparisonResults, read_results
+from isospace.config import AdaptConfig
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates

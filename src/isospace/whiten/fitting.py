@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sentence_transformers.sentence_transformer.modules import Dense, Module, Normalize, Router
 from torch import nn
 
-from isospace.config import TrainConfig
+from isospace.config import By, TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import routed
@@ -27,7 +27,6 @@ from isospace.operators.flow import Flow
 from isospace.system.devices import has_bf16
 from isospace.system.progress import Progress
 from isospace.training.examples import related_texts
-from isospace.whiten.whiten_config import By
 
 FittedMap: TypeAlias = WhiteningMap | Flow
 """A fitted map of vectors, equal for all texts."""

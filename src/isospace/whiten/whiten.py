@@ -23,7 +23,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 
-from isospace.config import ModelAndText, TrainConfig
+from isospace.config import By, ModelAndText, Power, TrainConfig, WhitenConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
@@ -69,7 +69,6 @@ from isospace.whiten.fitting import (
     moments_of,
     through,
 )
-from isospace.whiten.whiten_config import By, Power, WhitenConfig
 
 FILE = "whitening.json"
 
