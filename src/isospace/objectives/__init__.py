@@ -5,15 +5,14 @@ from __future__ import annotations
 from isospace.errors import UserError, no_such
 from isospace.objectives.arccse import ArcCSE as ArcCSE
 from isospace.objectives.base import Objective as Objective
-from isospace.objectives.consert import ConSERT as ConSERT
 from isospace.objectives.declutr import DeCLUTR as DeCLUTR
 from isospace.objectives.decorrelation import (
+    SCD as SCD,
     BarlowTwins as BarlowTwins,
     CovarianceIdentity as CovarianceIdentity,
     RankStudy as RankStudy,
     VICReg as VICReg,
 )
-from isospace.objectives.diffcse import DiffCSE as DiffCSE
 from isospace.objectives.further_negatives import (
     DCLR as DCLR,
     ESimCSE as ESimCSE,
@@ -21,22 +20,19 @@ from isospace.objectives.further_negatives import (
     MixCSE as MixCSE,
     MoCoSE as MoCoSE,
 )
-from isospace.objectives.is_bert import ISBERT as ISBERT
-from isospace.objectives.iso import Iso as Iso
+from isospace.objectives.nt_xent import ConSERT as ConSERT, VaSCL as VaSCL
 from isospace.objectives.promptbert import PromptBERT as PromptBERT
 from isospace.objectives.rankcse import RankCSE as RankCSE
 from isospace.objectives.sbert_softmax import SBERTSoftmax as SBERTSoftmax
-from isospace.objectives.scd import SCD as SCD
-from isospace.objectives.simcse import SimCSE as SimCSE
+from isospace.objectives.simcse import Iso as Iso, SimCSE as SimCSE
 from isospace.objectives.simcsepp import (
     DCL as DCL,
     NoiseStudy as NoiseStudy,
     OffDropout as OffDropout,
     SimCSEPP as SimCSEPP,
 )
-from isospace.objectives.tsdae import TSDAE as TSDAE
+from isospace.objectives.tokens import ISBERT as ISBERT, TSDAE as TSDAE, DiffCSE as DiffCSE
 from isospace.objectives.two_networks import CT as CT, PCL as PCL, CTInBatch as CTInBatch
-from isospace.objectives.vascl import VaSCL as VaSCL
 from isospace.objectives.whitenedcse import WhitenedCSE as WhitenedCSE
 
 

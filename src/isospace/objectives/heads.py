@@ -21,7 +21,7 @@ from isospace.operators.whitening import split_groups
 from isospace.views import Views
 
 if TYPE_CHECKING:
-    from isospace.objectives.vascl import VaSCL
+    from isospace.objectives.nt_xent import VaSCL
 
 Head: TypeAlias = Callable[[int, torch.Generator], nn.Module]
 """Builds a head for vectors of a width; raises `ValueError` if its settings do not fit the width.
