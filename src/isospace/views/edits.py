@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from isospace.views.view import Edit, Ids, Perturbation, Vocabulary
@@ -15,7 +15,7 @@ from isospace.views.view import Edit, Ids, Perturbation, Vocabulary
 
 @dataclass(frozen=True)
 class Repeat(Edit):
-    """Repetition of some tokens in place (ESimCSE, section 3.1, as released).
+    """Repetition in place of distinct tokens, whose number is drawn (ESimCSE, as released).
 
     Attributes:
         rate: the number of repeated tokens is below this share of all tokens, special tokens
@@ -24,12 +24,10 @@ class Repeat(Edit):
 
     rate: float = 0.32
 
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Double distinct tokens; their number is drawn."""
-        bound = self.bound(len(ids))
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
+        bound = self.bound(length)
         count = int(random.integers(bound)) if bound else 0
-        places = np.arange(len(ids))[vocabulary.inner(ids)]
-        return self.doubled(ids, random.permutation(places)[:count])
+        return self.doubled(words, random.permutation(len(words))[:count])
 
     def bound(self, length: int) -> int:
         """Return the bound of the number of repeated tokens, which stays below it."""
@@ -55,14 +53,13 @@ class DeleteWords(Edit):
 
     rate: float = 0.6
 
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Delete words."""
-        inner, words = vocabulary.inner(ids), vocabulary.word_numbers(ids)
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
         if not len(words):
-            return ids
-        count = int(words[-1]) + 1
+            return words
+        numbers = vocabulary.word_numbers(words)
+        count = int(numbers[-1]) + 1
         kept = self.kept(random.random(count), int(random.integers(count)))
-        return np.concatenate([ids[: inner.start], ids[inner][kept[words]], ids[inner.stop :]])
+        return words[kept[numbers]]
 
     def kept(self, draws: NDArray[np.float64], fallback: int) -> NDArray[np.bool_]:
         """Return true for words to keep, by uniform `draws`; keep `fallback` if all would go."""
@@ -83,12 +80,8 @@ class MaskTokens(Edit):
     rate: float = 0.3
     needs_mask = True
 
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Mask tokens."""
-        inner = vocabulary.inner(ids)
-        edited = ids.copy()
-        edited[inner][random.random(inner.stop - inner.start) < self.rate] = vocabulary.mask_id
-        return edited
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
+        return np.where(random.random(len(words)) < self.rate, vocabulary.mask_id, words)
 
 
 @dataclass(frozen=True)
@@ -104,11 +97,9 @@ class MaskSpan(Edit):
     share: float = 0.2
     needs_mask = True
 
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Mask the span."""
-        inner = vocabulary.inner(ids)
-        edited = ids.copy()
-        edited[inner][self.span(inner.stop - inner.start, random.random())] = vocabulary.mask_id
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
+        edited = words.copy()
+        edited[self.span(len(words), random.random())] = vocabulary.mask_id
         return edited
 
     def span(self, tokens: int, place: float) -> slice:
@@ -142,17 +133,11 @@ class Template(Edit):
         """True if the sentence is left out."""
         return self.empty
 
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Put the template's tokens inside the special ones.
-
-        A mask token in the sentence is left out, because that of the template is read.
-        """
-        inner = vocabulary.inner(ids)
-        words = ids[:0] if self.empty else ids[inner]
-        if self.needs_mask:
-            words = words[words != vocabulary.mask]
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
         before, after = self.parts(vocabulary)
-        return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
+        if self.needs_mask:  # the template's is read, so one in the sentence is left out
+            words = words[words != vocabulary.mask]
+        return np.concatenate([before, words[:0] if self.empty else words, after])
 
     def parts(self, vocabulary: Vocabulary) -> tuple[Ids, Ids]:
         """Return the token ids before and after the sentence."""
@@ -171,41 +156,26 @@ class Template(Edit):
 
 
 @dataclass(frozen=True)
-class _OfWords(Edit):
-    """Base of edits of the tokens between the special ones."""
-
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Edit the tokens between the special ones."""
-        inner = vocabulary.inner(ids)
-        words = self.edited(ids[inner], random, len(ids))
-        return np.concatenate([ids[: inner.start], words, ids[inner.stop :]])
-
-    @abstractmethod
-    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Edit words (token,) of a sentence of `length` tokens with the special ones."""
-
-
-@dataclass(frozen=True)
-class Shuffle(_OfWords):
+class Shuffle(Edit):
     """A random order of the tokens (PCL)."""
 
-    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Permute the tokens."""
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
         return words[random.permutation(len(words))]
 
 
 @dataclass(frozen=True)
-class Reverse(_OfWords):
+class Reverse(Edit):
     """The reversed order of the tokens (PCL)."""
 
-    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Reverse the tokens."""
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
         return words[::-1]
 
 
 @dataclass(frozen=True)
-class DeleteTokens(_OfWords):
+class DeleteTokens(Edit):
     """Deletion of a fixed share of the tokens (PCL, as released).
+
+    A remaining token is drawn and its first occurrence deleted, until the share is reached.
 
     Attributes:
         rate: share of the tokens between the special ones, rounded.
@@ -213,15 +183,14 @@ class DeleteTokens(_OfWords):
 
     rate: float = 0.2
 
-    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Draw a remaining token and delete its first occurrence, until the share is reached."""
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
         for _ in range(round(self.rate * len(words))):
             words = np.delete(words, np.argmax(words == random.choice(words)))
         return words
 
 
 @dataclass(frozen=True)
-class InsertTokens(_OfWords):
+class InsertTokens(Edit):
     """Insertion of the sentence's own tokens at random places (PCL, as released).
 
     Attributes:
@@ -232,8 +201,7 @@ class InsertTokens(_OfWords):
     rate: float = 0.2
     max_length: int = 32
 
-    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Draw tokens and places, until the share is reached."""
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
         for _ in range(self._count(len(words), length)):
             token = random.choice(words)
             words = np.insert(words, random.integers(len(words) + 1), token)
@@ -252,7 +220,7 @@ class InsertTokens(_OfWords):
 class ShuffledPositions(Perturbation):
     """A permutation of the tokens' positions, special tokens too (ConSERT, section 3.3)."""
 
-    def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
+    def positions(self, length: int, random: Generator) -> NDArray[np.int64]:
         """Return a permutation."""
         return random.permutation(length)
 
@@ -269,7 +237,7 @@ class CutOff(Perturbation):
     of: Literal["features", "tokens", "elements"] = "features"
     rate: float = 0.2
 
-    def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    def kept(self, length: int, dim: int, random: Generator) -> NDArray[np.bool_]:
         """Return a mask (1, dim), (length, 1) or (length, dim)."""
         shape = {"features": (1, dim), "tokens": (length, 1), "elements": (length, dim)}[self.of]
         size = shape[0] * shape[1]

@@ -7,13 +7,13 @@ and in a resumed run.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
@@ -53,15 +53,14 @@ class Vocabulary:
         middle = len(ids) // 2  # if all tokens are special
         return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
 
-    def word_numbers(self, ids: Ids) -> Ids:
-        """Return the word number (token,) of each token between the special ones."""
-        inner = ids[self.inner(ids)]
-        begins = np.ones(len(inner), bool) if self.begins is None else self.begins[inner]
-        return np.cumsum(begins | (np.arange(len(inner)) == 0)) - 1
+    def word_numbers(self, words: Ids) -> Ids:
+        """Return the number (token,) of the word that each token belongs to, from 0."""
+        begins = np.ones(len(words), bool) if self.begins is None else self.begins[words]
+        return np.cumsum(begins | (np.arange(len(words)) == 0)) - 1
 
 
 @dataclass(frozen=True)
-class Edit(ABC):
+class Edit:
     """A change of a sentence's token ids before the encoder.
 
     Attributes:
@@ -79,9 +78,15 @@ class Edit(ABC):
     moves = False
     """True if tokens have positions other than their places."""
 
-    @abstractmethod
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+    def __call__(self, ids: Ids, random: Generator, vocabulary: Vocabulary) -> Ids:
         """Edit one sentence, (token,) to (token',); both have the special tokens."""
+        inner = vocabulary.inner(ids)
+        words = self._edited(ids[inner], random, vocabulary, len(ids))
+        return np.concatenate([ids[: inner.start], words, ids[inner.stop :]])
+
+    def _edited(self, words: Ids, random: Generator, vocabulary: Vocabulary, length: int) -> Ids:
+        """Edit the tokens between the special ones; `length` counts the special ones too."""
+        raise NotImplementedError
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
         """Return the positions (token',) of the edited tokens, if the edit `moves` them."""
@@ -96,11 +101,11 @@ class Edit(ABC):
 class Perturbation:
     """A change of a sentence's embeddings before the first layer."""
 
-    def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
+    def positions(self, length: int, random: Generator) -> NDArray[np.int64]:
         """Return the position (length,) of each token; by default its place."""
         return np.arange(length)
 
-    def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    def kept(self, length: int, dim: int, random: Generator) -> NDArray[np.bool_]:
         """Return true for values not set to 0, broadcastable to (length, dim); default: all."""
         return np.ones((1, 1), dtype=bool)
 
