@@ -25,17 +25,12 @@ def centre(x: Tensor) -> Tensor:
     A column that is constant up to rounding becomes exactly zero, so that no later division
     amplifies the rounding error.
     """
-    return centred_and_varying(x)[0]
-
-
-def centred_and_varying(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `centre(x)`, and a mask of the columns that vary, (..., 1, dim)."""
     mean = x.mean(dim=-2, keepdim=True)
     centred = x - mean
     with torch.no_grad():
         highest, lowest = centred.amax(dim=-2, keepdim=True), centred.amin(dim=-2, keepdim=True)
         varies = torch.maximum(highest, -lowest) > 8 * torch.finfo(x.dtype).eps * mean.abs()
-    return centred.mul_(varies), varies  # in place: new memory costs more than arithmetic
+    return centred.mul_(varies)  # in place: new memory costs more than arithmetic
 
 
 def standardise(x: Tensor, *, ddof: int = 0, eps: float = 0.0) -> Tensor:

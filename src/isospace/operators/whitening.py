@@ -22,12 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from isospace.operators.similarity import (
-    centre,
-    centred_and_varying,
-    upcast,
-    without_autocast,
-)
+from isospace.operators.similarity import centre, upcast, without_autocast
 
 
 def in_float64(x: Tensor) -> Tensor:
@@ -71,33 +66,6 @@ def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
     one_is_null = (r_i == 0) | (r_j == 0)
     inside = -((r_i * r_j).square() / torch.where(total > 0, total, 1.0))
     return torch.where(one_is_null, total**3, inside)
-
-
-def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]:
-    """Return the parts of a covariance's symmetric root, from fewer rows than columns.
-
-    The covariance X^T X / N of rows X (n, dim) has the eigenvalues of X X^T / N, and zeros. With
-    f(s) = (s + eps)^-1/2 and W = f(X^T X / N), the eigenvectors of X X^T / N suffice for
-
-        X W = left X,    and for any rows G:    G W = f(0) G + G X^T inner X.
-
-    The results have no gradient.
-
-    Args:
-        products: X X^T / N, (..., n, n).
-        eps: added to every variance.
-
-    Returns:
-        `left` = f(X X^T / N) and N `inner`, both (..., n, n), and f(0), which is 0 without `eps`.
-    """
-    eigenvalues, eigenvectors = eigensystem(products)
-    root = _inverse_root(eigenvalues + eps)
-    beyond = eps**-0.5 if eps else 0.0
-    slope = _divided_difference(root, torch.full_like(root, beyond))
-    left, inner = (
-        (eigenvectors * scale.unsqueeze(-2)) @ eigenvectors.mT for scale in (root, slope)
-    )
-    return left, inner, beyond
 
 
 def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,11 +185,7 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
 
 def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
     """Permute columns by one permutation (dim,), or by a permutation per view (view, dim)."""
-    permutation = permutation.to(x.device)
-    if permutation.dim() == 1:
-        return x.index_select(-1, permutation)
-    views = zip(x.unbind(), permutation, strict=True)
-    return torch.stack([view.index_select(-1, order) for view, order in views])
+    return torch.take_along_dim(x, permutation.to(x.device).unsqueeze(-2), dim=-1)
 
 
 def split_groups(x: Tensor, groups: int) -> Tensor:
@@ -275,16 +239,17 @@ def whiten(
     if x.dim() < 2 or x.shape[-2] < 2:
         raise ValueError(f"whitening needs (..., batch >= 2, dim); got {tuple(x.shape)}")
     with without_autocast(x):
-        x = upcast(x)
-        if x.shape[-1] == 2 * groups and method == "zca":
-            apply: Callable[..., Tensor] = _WhitenPairs.apply
-            return apply(x, _partners(x, permutation), eps, stop_gradient)
-        centred = centre(x)
+        centred = centre(upcast(x))
         dealt = centred if permutation is None else permute_columns(centred, permutation)
-        grouped = split_groups(dealt, groups)
-        few = method == "zca" and grouped.shape[-2] < grouped.shape[-1]
-        by = _whiten_few_rows if few else _whiten_columns
-        out = join_groups(by(grouped, method, eps, stop_gradient))
+        rows = split_groups(dealt, groups)
+        batch, size = rows.shape[-2:]
+        if method == "zca" and size == 2 and stop_gradient:
+            out = _whiten_pairs(rows, eps)
+        elif method == "zca" and batch < size:
+            out = _whiten_few_rows(rows, eps, stop_gradient)
+        else:
+            out = _whiten_columns(rows, method, eps, stop_gradient)
+        out = join_groups(out)
         return out if permutation is None else permute_columns(out, permutation.argsort(-1))
 
 
@@ -298,78 +263,37 @@ def _whiten_columns(rows: Tensor, method: Method, eps: float, stop_gradient: boo
     return rows @ matrices.to(rows)
 
 
-def _whiten_few_rows(rows: Tensor, method: Method, eps: float, stop_gradient: bool) -> Tensor:
-    """Whiten fewer rows than columns by the symmetric root.
+def _whiten_few_rows(rows: Tensor, eps: float, stop_gradient: bool) -> Tensor:
+    """Whiten fewer rows than columns by the symmetric root, from the products X X^T of rows.
 
-    The matrix of products of rows is smaller than that of columns, and its root multiplies from the
-    left. With `stop_gradient` the matrix on the right is constant, and the gradient differs: it is
-    added separately.
+    X^T X / N has the eigenvalues of X X^T / N, and zeros. With f(s) = (s + eps)^-1/2 and
+    W = f(X^T X / N), X W = f(X X^T / N) X. With `stop_gradient` W is constant, and the gradient G
+    of the result is passed on as G W = f(0) G + G X^T D X, with the divided differences
+    D = (f(X X^T / N) - f(0) I) (X X^T)^-1.
     """
     x, count = in_float64(rows) if eps else rows, rows.shape[-2]
     if not stop_gradient:
-        return (INVERSE_ROOTS[method](regularise(x @ x.mT / count, eps=eps)) @ x).to(rows)
+        return (zca(regularise(x @ x.mT / count, eps=eps)) @ x).to(rows)
     constant = x.detach()
-    left, inner, beyond = zca_by_rows(constant @ constant.mT / count, eps=eps)
+    eigenvalues, eigenvectors = eigensystem(constant @ constant.mT / count)
+    root = _inverse_root(eigenvalues + eps)
+    beyond = eps**-0.5 if eps else 0.0
+    slope = _divided_difference(root, torch.full_like(root, beyond)) / count
+    left, inner = (
+        (eigenvectors * scale.unsqueeze(-2)) @ eigenvectors.mT for scale in (root, slope)
+    )
     nothing = x - constant  # value 0, with the gradient of x
-    through = (nothing @ constant.mT) @ (inner / count) @ constant + beyond * nothing
+    through = (nothing @ constant.mT) @ inner @ constant + beyond * nothing
     return (left @ constant + through).to(rows)
 
 
-def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
-    """Return the partner of each column in its group of two, (dim,) or (view, dim)."""
-    if permutation is None:
-        permutation = torch.arange(x.shape[-1], device=x.device)
-    permutation = permutation.to(x.device)
-    swapped = permutation.reshape(*permutation.shape[:-1], -1, 2).flip(-1).flatten(-2)
-    return torch.empty_like(permutation).scatter_(-1, permutation, swapped)
+def _whiten_pairs(rows: Tensor, eps: float) -> Tensor:
+    """Whiten groups of two columns (..., batch, 2) by the symmetric root, a constant.
 
-
-class _WhitenPairs(torch.autograd.Function):
-    """ZCA in groups of two: `out = x own + x[partner] cross` for centred x, two scales per column.
-
-    Columns keep their order. This is faster than hundreds of matrix products of order 2. The
-    gradient is written by hand, since at the size of a batch automatic differentiation would cost
-    more than the arithmetic.
+    This is faster than hundreds of eigensystems and matrix products of order 2.
     """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, partner: Tensor, eps: float, stop_gradient: bool) -> Tensor:
-        x, varies = centred_and_varying(x)
-        other = permute_columns(x, partner)
-        products = x.square().sum(-2), (x * other).sum(-2)
-        own, cross = zca_pairs(*_pair_covariance(*products, partner, x.shape[-2], eps))
-        ctx.count, ctx.eps = x.shape[-2], eps
-        rows = [] if stop_gradient else [x, other, *products]
-        ctx.save_for_backward(own, cross, partner, varies, *rows)
-        return (x * own.unsqueeze(-2)).addcmul_(other, cross.unsqueeze(-2))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        own, cross, partner, varies, *rows = ctx.saved_tensors
-        # The partner of a partner is the column itself, so `partner` is its own inverse.
-        through = permute_columns(gradient * cross.unsqueeze(-2), partner)
-        through.addcmul_(gradient, own.unsqueeze(-2))
-        if rows:
-            x, other, *products = rows
-            scales = [(gradient * row).sum(-2) for row in (x, other)]
-            with torch.enable_grad():
-                leaves = [values.detach().requires_grad_() for values in products]
-                a, b, c = _pair_covariance(leaves[0], leaves[1], partner, ctx.count, ctx.eps)
-                root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
-                firsts = [root[..., 0, 0], root[..., 0, 1]]
-                by_square, by_mixed = torch.autograd.grad(firsts, leaves, scales)
-            by_mixed = by_mixed + by_mixed.gather(-1, partner.expand_as(by_mixed))
-            through.addcmul_(x, 2 * by_square.unsqueeze(-2))
-            through.addcmul_(other, by_mixed.unsqueeze(-2))
-        through.mul_(varies)
-        return through.sub_(through.mean(dim=-2, keepdim=True)), None, None, None
-
-
-def _pair_covariance(
-    squares: Tensor, mixed: Tensor, partner: Tensor, count: int, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return variance, covariance and the partner's variance of each column, (..., dim)."""
-    variance, mixed = squares / count, mixed / count
-    other = variance.gather(-1, partner.expand_as(variance))
-    return variance + eps, mixed, other + eps
+    partner = rows.flip(-1)
+    with torch.no_grad():
+        variance, covariance = rows.square().mean(-2) + eps, (rows * partner).mean(-2)
+        own, cross = zca_pairs(variance, covariance, variance.flip(-1))
+    return rows * own.unsqueeze(-2) + partner * cross.unsqueeze(-2)
