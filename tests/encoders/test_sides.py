@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import cached
 from isospace.export.ship import export
 from isospace.system.progress import Silent
-from isospace.training.plan import Sources
+from isospace.training.batches import Sources
 from isospace.training.train import train
 from isospace.views import View
 from isospace.whiten.whiten import whiten_model

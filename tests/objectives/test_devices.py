@@ -131,7 +131,7 @@ def small_model(tmp_path_factory):
 
 def require_away(loop):
     """The terms of a batch, all gradients, and all that is kept are on the other device."""
-    terms = loss_terms(loop.training, views_of(loop, 0))
+    terms = loss_terms(loop.training.config.objective, views_of(loop, 0))
     assert {term.device for term in terms.values()} == {AWAY}
     torch.stack(list(terms.values())).sum().backward()
     parts = [*loop.training.encoder.parameters(), *loop.training.modules.parameters()]

@@ -11,8 +11,8 @@ from toy import short_run
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import ISBERT, PromptBERT
 from isospace.training import fit as training
+from isospace.training.batches import Sources
 from isospace.training.checkpoint import load
-from isospace.training.plan import Sources
 from isospace.training.train import train
 from isospace.views import View
 

@@ -29,11 +29,11 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.system.progress import Silent
-from isospace.training.build import build_training
+from isospace.training.build import Training, build_training
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
 from isospace.training.loop import Loop
-from isospace.training.step import Training, backward, encode, make_views
+from isospace.training.step import backward, encode, make_views
 from isospace.training.teachers import Cosines, LinesBySide
 from isospace.views import Views
 
@@ -135,9 +135,9 @@ def clean_terms(model: Path, folder: Path, name: str):
     loop = make_loop(model, folder, replace(CONFIG, **{"objective": small(name), **settings}))
     loop.training.encoder.noise.set(0.0)
     training = with_clean_views(loop.training)
-    found = backward(training, 0)
+    terms, _ = backward(training, 0)
     parts = [*training.encoder.named_parameters(), *training.modules.named_parameters()]
-    return found.terms, {n: p.grad for n, p in parts if p.grad is not None}
+    return terms, {n: p.grad for n, p in parts if p.grad is not None}
 
 
 def with_clean_views(training: Training) -> Training:

@@ -9,6 +9,7 @@ import torch
 from isospace.config import TrainConfig
 from isospace.encoders.settings import Prompts
 from isospace.errors import UserError
+from isospace.system.lifecycle import random_state, set_random_state
 from isospace.training import checkpoint
 from isospace.training.fit import run_evaluation
 
@@ -20,10 +21,10 @@ def draw():
 
 def test_random_state_continues_every_stream(tmp_path):
     draw()
-    checkpoint.save(tmp_path / "a.pt", {"random": checkpoint.random_state()})
+    checkpoint.save(tmp_path / "a.pt", {"random": random_state()})
     expected = draw()
     draw()
-    checkpoint.set_random_state(checkpoint.load(tmp_path / "a.pt")["random"])
+    set_random_state(checkpoint.load(tmp_path / "a.pt")["random"])
     assert draw() == expected
 
 
@@ -53,9 +54,9 @@ def test_an_evaluation_leaves_every_stream_where_it_was():
     def evaluation():
         return run_evaluation(TrainConfig(), encoder, held_out, benchmark, "float32")
 
-    state = checkpoint.random_state()
+    state = random_state()
     expected = draw()
-    checkpoint.set_random_state(state)
+    set_random_state(state)
     assert evaluation() == evaluation()
     assert draw() == expected
 

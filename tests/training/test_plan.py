@@ -31,8 +31,8 @@ from isospace.objectives import (
     SimCSE,
     WhitenedCSE,
 )
-from isospace.training import plan as module
-from isospace.training.plan import PassPlan
+from isospace.training import batches as module
+from isospace.training.build import PassPlan
 from isospace.training.prepare import require_of_objective
 from isospace.training.step import encode, loss_terms
 from isospace.views import View
@@ -148,7 +148,7 @@ def without_dropout(loop):
 
 
 def terms_of(loop):
-    terms = loss_terms(loop.training, views_of(loop, 0))
+    terms = loss_terms(loop.training.config.objective, views_of(loop, 0))
     return {name: float(x.detach()) for name, x in terms.items()}
 
 
@@ -204,7 +204,8 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
     assert len(torch.unique(passes, dim=0)) == len(passes)
 
     ways = views_of(loop, batch)
-    total = torch.stack([sum(loss_terms(loop.training, [views]).values()) for views in ways]).sum()
+    terms = [loop.training.config.objective(views) for views in ways]
+    total = torch.stack([sum(of_way.values()) for of_way in terms]).sum()
     gradients = torch.autograd.grad(total, [views.encoded for views in ways])
     reached = {0: 0, 1: 0}
     for way, gradient in zip(loop.training.plan.ways, gradients, strict=True):

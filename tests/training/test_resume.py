@@ -19,10 +19,10 @@ from isospace.comparison.compare import candidate, compare
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.objectives import DiffCSE
+from isospace.system.lifecycle import working_in
 from isospace.system.progress import Silent
 from isospace.training import checkpoint
 from isospace.training.fit import Fit
-from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
 from isospace.training.train import train
 

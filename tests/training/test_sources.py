@@ -11,8 +11,8 @@ from isospace.config import TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import ArcCSE
+from isospace.training.batches import Sources
 from isospace.training.build import build_parts
-from isospace.training.plan import Sources
 from isospace.views import View
 from isospace.views.edits import CutOff, InsertTokens, Repeat, ShuffledPositions, Template
 

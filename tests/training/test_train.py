@@ -30,10 +30,10 @@ from isospace.evaluation.other_text import gains_over, other_text_sentence
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_pairs, evaluate_sts, load_sts
 from isospace.objectives import Iso, SimCSE
 from isospace.search.index import About, SearchIndex
+from isospace.system.lifecycle import random_state
 from isospace.training import checkpoint
 from isospace.training.batches import Order
 from isospace.training.card import model_card
-from isospace.training.checkpoint import random_state
 from isospace.training.examples import Examples
 from isospace.training.loop import Paces
 from isospace.training.prepare import data_of, load_data

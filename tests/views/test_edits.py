@@ -8,7 +8,7 @@ from golden_files import files, read
 
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import ArcCSE
-from isospace.training.plan import Sources
+from isospace.training.batches import Sources
 from isospace.views import Vocabulary
 from isospace.views.edits import (
     CutOff,

@@ -69,10 +69,10 @@ from isospace.statistics.gains import Gain, Scores
 from isospace.statistics.selection import SelectedAmong, measured_gain
 from isospace.statistics.verdict import counted, gain_sentence
 from isospace.system import typed_json
+from isospace.system.lifecycle import working_in
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
-from isospace.training.lifecycle import start_or_resume, working_in
-from isospace.training.run import FinishedRun, Run
+from isospace.training.run import FinishedRun, Run, start_or_resume
 
 MOST_COMPARING = 0.5
 """Largest share of a budget in minutes for the comparison of base models."""

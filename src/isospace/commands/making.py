@@ -213,7 +213,7 @@ class Ask(LoadsModels, CallsEndpoints):
         with Console(self.json) as console:
             console.reading(config.text.corpus)
             from isospace.questions.ask import ask
-            from isospace.training.lifecycle import stoppable
+            from isospace.system.lifecycle import stoppable
 
             with stoppable(lambda: "the answers so far are kept; the same command resumes"):
                 results = ask(config, console)

@@ -29,20 +29,15 @@ class Encode(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Encode the texts, or the rest of them after a stop."""
-        from isospace.training.lifecycle import stoppable
+        from isospace.system.lifecycle import stoppable
         from isospace.vectors.encode import encode
 
-        config = self.config
-
-        def what_is_left() -> str:
-            shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
-            return f"{shards}the same command resumes"
-
-        with Console(self.json) as console, stoppable(what_is_left):
-            encoded = encode(config, console)
+        output = self.config.output
+        with Console(self.json) as console, stoppable(lambda: "the same command resumes"):
+            encoded = encode(self.config, console)
         if self.json:
-            print_json({**asdict(encoded), "output": str(config.output)})
-        console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")
+            print_json({**asdict(encoded), "output": str(output)})
+        console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {output}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Index(LoadsModels, CallsEndpoints):
     def run(self) -> None:
         """Index texts or delete rows, and print what changed."""
         from isospace.search.files import index_files
-        from isospace.training.lifecycle import stoppable
+        from isospace.system.lifecycle import stoppable
         from isospace.training.run import selected_weight
 
         config, console = self.config, Console(self.json)

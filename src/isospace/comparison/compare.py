@@ -28,10 +28,10 @@ from isospace.statistics.verdict import detectable_gain
 from isospace.system import typed_json
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
+from isospace.system.lifecycle import stoppable, working_in
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import is_main_process
 from isospace.training.finish import ModelScores
-from isospace.training.lifecycle import stoppable, working_in
 from isospace.training.prepare import Data, base_encoder, require_usable
 from isospace.training.run import REPORT, Run, begun
 

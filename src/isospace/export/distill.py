@@ -54,12 +54,12 @@ from isospace.statistics.gains import Gain, Scores, gain
 from isospace.statistics.verdict import counted
 from isospace.system import typed_json
 from isospace.system.files import atomic_folder, cache_folder, require_new
+from isospace.system.lifecycle import stoppable
 from isospace.system.progress import Logged, Progress
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.examples import related_texts
 from isospace.training.finish import ModelScores
-from isospace.training.lifecycle import stoppable
 from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.results import Origin
 from isospace.training.run import Run, maker_of, run_of

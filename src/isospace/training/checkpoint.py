@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -18,35 +16,6 @@ from isospace.system.files import atomic_path
 
 FORMAT = 6
 """Version of the layout; other versions are refused."""
-
-
-def random_state() -> dict[str, Any]:
-    """Return the state of all global random generators of this process.
-
-    Only the current CUDA device counts: a process uses no other, and the machine on which a run
-    resumes may have another number of devices.
-    """
-    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
-        "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
-        "python": list(random.getstate()[1]),
-        "gauss": random.getstate()[2],
-        "numpy": [str(kind), list(map(int, keys)), int(position), int(has_gauss), float(gauss)],
-    }
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    """Restore what `random_state` returned."""
-    torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available() and state["cuda"]:
-        torch.cuda.set_rng_state(state["cuda"][0])
-    if torch.backends.mps.is_available() and state["mps"]:
-        torch.mps.set_rng_state(state["mps"][0])
-    random.setstate((3, tuple(state["python"]), state["gauss"]))
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
 
 
 def save_weights(path: Path, model: nn.Module) -> None:

@@ -29,11 +29,15 @@ from isospace.evaluation.sts import evaluate_pairs
 from isospace.statistics.gains import Scores, mean_scores
 from isospace.system.devices import any_process, arithmetic, broadcast, peak_memory_mb
 from isospace.system.files import cache_folder
+from isospace.system.lifecycle import (
+    random_state,
+    restored_random_state,
+    set_random_state,
+    working_in,
+)
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
-from isospace.training.checkpoint import random_state, set_random_state
-from isospace.training.lifecycle import working_in
 from isospace.training.loop import Budget, Paces, Step, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare, require_settings
 from isospace.training.results import Choice, TrainingFacts, select_checkpoint
@@ -72,15 +76,12 @@ def run_evaluation(
     encode, encode_noisy = (PromptedEncoders.of_prompts(encoder.prompts, f) for f in (clean, noisy))
     if cache is not None:
         encode = cached(encoder, cache, precision, progress=progress)
-    state = random_state()
-    try:
+    with restored_random_state():
         torch.manual_seed(config.seed)
         evaluation = held_out.measure(encode, encode_noisy)
         if benchmark.labels is not None:
             evaluation["labels_spearman"] = evaluate_pairs(encode, benchmark.labels)
         return evaluation
-    finally:
-        set_random_state(state)
 
 
 def _noise(config: TrainConfig, encoder: Encoder) -> View:
@@ -437,7 +438,7 @@ class Fit:
 
     def _save(self) -> None:
         """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
-        states = gather_object([checkpoint.random_state()])
+        states = gather_object([random_state()])
         if self.main:
             state = {
                 **self.loop.state(),
@@ -463,7 +464,7 @@ class Fit:
             self.evaluations.ranks = list(state["ranks"])
             self.run.rewind(self.loop.step)
         self._keep_if_best()  # a kill may have come between the two
-        checkpoint.set_random_state(state["random"][self.accelerator.process_index])
+        set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
     def _keep_if_best(self) -> None:

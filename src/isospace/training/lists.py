@@ -20,7 +20,6 @@ from isospace.operators.nearest import BLOCK, highest
 from isospace.system.files import expanded
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples, Rows
-from isospace.training.plan import PassPlan
 from isospace.training.teachers import (
     Cosines,
     CrossEncoderTeacher,
@@ -214,7 +213,7 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
     return LinesBySide(
         np.unique(examples.rows[:, 0]),
         np.union1d(examples.pairs[:, 1], pool),
-        side_of(0, PassPlan.from_config(config).texts),
+        side_of(0, examples.rows.shape[1] + config.mined),
         texts.__getitem__,
         texts.digest,
     )

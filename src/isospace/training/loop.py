@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,9 @@ import numpy as np
 
 from isospace.encoders import adapters
 from isospace.errors import number_of
-from isospace.training.checkpoint import random_state, set_random_state
-from isospace.training.step import Diverged, Training, check_terms, update
+from isospace.system.lifecycle import restored_random_state
+from isospace.training.build import Training
+from isospace.training.step import Diverged, update
 
 _TIMED = 4
 """Updates that are timed to plan a budget in minutes; the first warms up."""
@@ -66,13 +67,10 @@ class Loop:
         while self.step < self.total_steps:
             started = time.perf_counter()
             rate = self.learning_rate(self.step)
-            terms, norm = update(self.training, self.step, rate, self._check)
+            terms, norm = update(self.training, self.step, rate, self._first_terms)
             self.step += 1
             sentences, seconds = self.step * self.sentences_per_step, time.perf_counter() - started
             yield Step(self.step, sentences, terms, rate, norm, seconds)
-
-    def _check(self, terms: Mapping[str, float]) -> None:
-        self._first_terms = check_terms(self.step, terms, self._first_terms)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step from 0 on: linear decay to 0 without warm-up."""
@@ -104,21 +102,17 @@ class Loop:
 
         Call it before the first update. It changes no weight, optimiser state or random state.
         """
-        state, auxiliary = random_state(), copy.deepcopy(self._auxiliary_state())
+        auxiliary = copy.deepcopy(self._auxiliary_state())
         seconds, terms = [], dict[str, float]()
-
-        def check(found: Mapping[str, float]) -> None:
-            terms.update(check_terms(0, found, terms))
-
-        for step in range(_TIMED):
-            started = time.perf_counter()
-            with contextlib.suppress(Diverged):  # the training itself will report it
-                update(self.training, step, 0.0, check)
-            seconds.append(time.perf_counter() - started)
+        with restored_random_state():
+            for step in range(_TIMED):
+                started = time.perf_counter()
+                with suppress(Diverged):  # the training itself will report it
+                    update(self.training, step, 0.0, terms)
+                seconds.append(time.perf_counter() - started)
         self.training.optimizer.state.clear()
         self.training.optimizer.zero_grad(set_to_none=True)
         self._load_auxiliary(auxiliary)
-        set_random_state(state)
         return float(np.median(seconds[1:]))
 
     def _auxiliary_state(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from isospace.config import objective_name
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
 from isospace.objectives.base import Objective
-from isospace.training.plan import PassPlan, has_equal_views
-from isospace.training.step import gather
+from isospace.training.build import PassPlan, has_equal_views
+from isospace.training.step import gather, loss_terms
 from isospace.views import View, Views
 
 
@@ -91,12 +91,11 @@ class ObjectiveLoss(nn.Module):
         encoded = gather(torch.stack(self._encode(columns, plan.views)))
         if encoded.shape[1] < 2:
             return dict.fromkeys(self.objective.term_names, 0 * encoded.sum())
-        terms = []
+        ways = []
         for way in plan.ways:
             own = encoded[list(way)]
-            views = Views(encoded=own, projected=self.head(own), paired=len(plan.ways) > 1)
-            terms.append(self.objective(views))
-        return {name: torch.stack([one[name] for one in terms]).mean() for name in terms[0]}
+            ways.append(Views(encoded=own, projected=self.head(own), paired=len(plan.ways) > 1))
+        return loss_terms(self.objective, ways)
 
     def _plan(self, columns: int) -> PassPlan:
         objective = self.objective

@@ -35,11 +35,10 @@ from isospace.system.files import cache_folder
 from isospace.system.imports import require_extra
 from isospace.system.progress import Progress
 from isospace.training.batches import Order
-from isospace.training.build import build_parts, build_training
+from isospace.training.build import PassPlan, build_parts, build_training
 from isospace.training.examples import Examples, rows_of_queries
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
-from isospace.training.plan import PassPlan
 from isospace.training.run import Run
 
 

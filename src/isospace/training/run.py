@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from isospace.encoders.places import (
     run_model,
 )
 from isospace.errors import UserError
+from isospace.evaluation.sts import sts_data
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
     expanded,
@@ -45,8 +46,13 @@ from isospace.system.files import (
     require_writable,
     write_text,
 )
+from isospace.system.lifecycle import stoppable
+from isospace.system.signals import StopRequest
 from isospace.system.typed_json import read_json
 from isospace.training.results import RunResults, read_results
+
+Config = TypeVar("Config")
+"""Settings of a command that makes a run, with the fields `output` and `data`."""
 
 _RUNS = Path("runs")
 """Default folder for new runs."""
@@ -297,6 +303,31 @@ class FinishedRun:
     def model_folder(self) -> Path:
         """Folder of the model, for `SentenceTransformer(str(model_folder))`."""
         return self.run.model_folder
+
+
+def start_or_resume(
+    config: Config | None,
+    resume: Path | str | None,
+    read: Callable[[Run], Config],
+    work: Callable[[Config, Run | None, StopRequest], FinishedRun],
+) -> FinishedRun:
+    """Make a new run, continue a stopped one, or return the results of a finished one."""
+    run = None if resume is None else Run(Path(resume))
+    with stoppable(lambda: "no run was begun" if run is None else run.how_to_resume) as stop:
+        if config is not None and run is None:
+            given = cast(Any, config)
+            require_free(given.output)
+            # In the settings, because a resumed run may find another environment.
+            config = cast(Config, replace(given, data=sts_data(given.data)))
+        elif config is None and run is not None:
+            config = read(run)
+            if (results := run.complete) is not None:
+                return FinishedRun(run, results, earlier=True)
+        else:
+            raise UserError("give either the settings of a new run or the folder of a run")
+        finished = work(config, run, stop)
+        run = finished.run
+        return finished
 
 
 def begun(folder: Path) -> bool:

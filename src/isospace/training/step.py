@@ -6,40 +6,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from isospace.config import TrainConfig
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.tokenisation import Batch
-from isospace.objectives.auxiliaries import Auxiliary, Network
+from isospace.objectives.auxiliaries import Network
+from isospace.objectives.base import Objective
 from isospace.operators.similarity import upcast
-from isospace.training.batches import Batches
-from isospace.training.checkpoint import random_state, set_random_state
-from isospace.training.plan import PassPlan, Sources
+from isospace.system.lifecycle import random_state, restored_random_state
+from isospace.training.build import Training
 from isospace.views import TokenIds, TokenStates, Views
 
 CLIP_NORM = 1.0
 """Largest norm of a gradient; larger ones are scaled down."""
+EXPLODED = 100.0
+"""A term this many times larger than in the first steps (and than 1) has exploded."""
 
-Check = Callable[[Mapping[str, float]], None]
+
+class Diverged(Exception):
+    """Training has diverged: a term or the gradient is not finite, or has exploded."""
+
+    def __init__(self, step: int, term: str, value: float) -> None:
+        super().__init__(f"step {step}: {term} is {value:g}")
+        self.step, self.term, self.value = step, term, value
 
 
 def update(
-    training: Training, number: int, learning_rate: float, check: Check
+    training: Training, number: int, learning_rate: float, first_terms: dict[str, float]
 ) -> tuple[dict[str, float], float]:
     """Do one update; return the terms of the loss, and the gradient norm before clipping.
 
-    If they are not finite, nothing is updated (`Diverged`).
+    `number` counts updates from 0 on. `first_terms` has the largest absolute value of each term in
+    the first ten updates, and is kept up to date.
+
+    Raises:
+        Diverged: a term or the gradient has diverged; nothing is updated.
     """
-    found = backward(training, number)
-    check(found.terms)
+    terms, ways = backward(training, number)
+    _check_terms(number, terms, first_terms)
     norm = float(nn.utils.clip_grad_norm_(training.parameters, CLIP_NORM))
     if not math.isfinite(norm):
         raise Diverged(number + 1, "gradient norm", norm)
@@ -47,79 +58,63 @@ def update(
         group["lr"] = learning_rate
     training.optimizer.step()
     training.optimizer.zero_grad(set_to_none=True)
-    if found.seen is not None:
-        for one in training.observers:
-            one.after_update(training.encoder, found.seen)
-    return found.terms, norm
+    if training.observers:
+        seen = _without_gradient(ways)
+        for observer in training.observers:
+            observer.after_update(training.encoder, seen)
+    return terms, norm
 
 
-def backward(training: Training, number: int) -> Gradient:
-    """Compute the gradient of an update: the mean over its micro-batches and processes."""
+def backward(training: Training, number: int) -> tuple[dict[str, float], list[Views]]:
+    """Compute the gradient of an update: the mean over its micro-batches and processes.
+
+    Return the terms of the loss, and the views of the last micro-batch in each direction.
+    """
     parts, accelerator = training.config.accumulate, training.accelerator
-    terms: dict[str, float] = {}
+    total: dict[str, float] = {}
     for part in range(parts):
-        found = _backward_of(training, training.batches.batch(number * parts + part))
-        for name, value in found.terms.items():
-            terms[name] = terms.get(name, 0.0) + value / parts
+        batch = training.batches.batch(number * parts + part)
+        ways = make_views(training, batch, encode(training, batch))
+        terms = loss_terms(training.config.objective, ways)
+        accelerator.backward(torch.stack(list(terms.values())).sum() / parts)
+        for name, term in terms.items():
+            total[name] = total.get(name, 0.0) + float(term.detach()) / parts
     if accelerator.num_processes > 1:
         for parameter in training.parameters:
             if parameter.grad is not None:
                 parameter.grad = accelerator.reduce(parameter.grad, "mean")
-    return replace(found, terms=terms)
-
-
-def _backward_of(training: Training, batch: Batch) -> Gradient:
-    """Add the gradient of one micro-batch to the parameters."""
-
-    def of_vectors(vectors: Iterable[Tensor]) -> Gradient:
-        views = make_views(training, batch, vectors)
-        seen = _without_gradient(views) if training.observers else None
-        terms = loss_terms(training, views)
-        loss = torch.stack(list(terms.values())).sum()
-        training.accelerator.backward(loss / training.config.accumulate)
-        return Gradient({name: float(x.detach()) for name, x in terms.items()}, seen)
-
-    def vectors_of(rows: Tensor) -> Tensor:
-        return torch.stack(encode(training, batch.rows(rows)))
-
-    if (most := training.config.pass_tokens) is None:
-        return of_vectors(encode(training, batch))
-    parts = batch.parts(most * batch.sources // len(training.plan.views))
-    return _backward_by_parts(parts, vectors_of, of_vectors)
-
-
-def _backward_by_parts(
-    parts: Sequence[Tensor],
-    encode: Callable[[Tensor], Tensor],
-    backward: Callable[[Tensor], Gradient],
-) -> Gradient:
-    """Add the gradient of a large batch to the encoder's parameters, with little memory.
-
-    The batch is encoded without gradients, and the loss gives the gradient of its vectors. Then
-    each part is encoded again with the same noise, and its gradient is passed on to the encoder.
-    Source: Gao et al. 2021, https://arxiv.org/abs/2101.06983.
-
-    `parts` are (example,) positions, `encode` returns their vectors (view, example, dim), and
-    `backward` computes the loss of all vectors and its backward pass.
-    """
-    states, found = [], []
-    for rows in parts:
-        states.append(random_state())
-        with torch.no_grad():
-            found.append(encode(rows))
-    after = random_state()
-    vectors = torch.cat(found, dim=1)[:, torch.cat(list(parts)).argsort()].requires_grad_()
-    result = backward(vectors)
-    assert vectors.grad is not None
-    for rows, state in zip(parts, states, strict=True):
-        set_random_state(state)
-        torch.autograd.backward(encode(rows), vectors.grad[:, rows])
-    set_random_state(after)
-    return result
+    return total, ways
 
 
 def encode(training: Training, batch: Batch) -> list[Tensor]:
-    """Encode this process's batch: (view, batch, dim), each view by the network that it names."""
+    """Encode this process's batch: a tensor (batch, dim) for each view of the plan.
+
+    With `pass_tokens`, the batch is encoded in parts that keep no activations. The backward pass
+    encodes each part again with the same noise, so that only one part needs memory at a time.
+    Source: Gao et al. 2021, https://arxiv.org/abs/2101.06983.
+    """
+    if (most := training.config.pass_tokens) is None:
+        return _encode(training, batch)
+
+    def encode_part(rows: Tensor) -> list[Tensor]:
+        return _encode(training, batch.rows(rows))
+
+    parts = batch.parts(most * batch.sources // len(training.plan.views))
+    encoded = [
+        checkpoint(encode_part, rows, use_reentrant=False, context_fn=_both_passes)
+        for rows in parts
+    ]
+    order = torch.cat(parts).argsort()
+    return [torch.cat(of_view)[order] for of_view in zip(*encoded, strict=True)]
+
+
+def _both_passes() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Return contexts of the first and second pass of a part, which draw the same noise."""
+    return nullcontext(), restored_random_state(random_state())
+
+
+def _encode(training: Training, batch: Batch) -> list[Tensor]:
+    """Encode a batch, each view by the network that it names."""
     plan, of_view = training.plan.views, training.sources.of_view
     made: dict[int, Tensor] = {}
     for by in dict.fromkeys(view.by for view in plan):
@@ -137,7 +132,7 @@ def encode(training: Training, batch: Batch) -> list[Tensor]:
     return [made[i] for i in range(len(plan))]
 
 
-def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> list[Views]:
+def make_views(training: Training, batch: Batch, vectors: Sequence[Tensor]) -> list[Views]:
     """Gather the vectors of all processes, project them, and build the objective's views.
 
     Vectors are (view, batch, dim), as `encode` returns them. For pairs the result has two
@@ -177,9 +172,9 @@ def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> l
     return found
 
 
-def loss_terms(training: Training, ways: Sequence[Views]) -> dict[str, Tensor]:
+def loss_terms(objective: Objective, ways: Sequence[Views]) -> dict[str, Tensor]:
     """Return the terms of the loss, each the mean over the directions of the plan."""
-    terms = [training.config.objective(views) for views in ways]
+    terms = [objective(views) for views in ways]
     return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
 
 
@@ -237,80 +232,11 @@ def _without_gradient(ways: Sequence[Views]) -> Views:
     return replace(views, encoded=encoded, projected=projected, tokens=tokens)
 
 
-@dataclass(frozen=True)
-class Training:
-    """Everything that an update reads and changes.
-
-    Attributes:
-        encoder: the encoder; trained in place.
-        shipped: the encoder as it is measured and saved, sharing its weights.
-        modules: the head, and the auxiliary networks and memories by name.
-        frozen: setting -> name in `modules` of the module that it made and that never changes.
-        digests: setting -> hash of that module, or of the teacher.
-    """
-
-    config: TrainConfig
-    encoder: Encoder
-    shipped: Encoder
-    plan: PassPlan
-    sources: Sources
-    batches: Batches
-    modules: nn.ModuleDict
-    optimizer: torch.optim.Optimizer
-    parameters: Sequence[nn.Parameter]
-    frozen: Mapping[str, str]
-    digests: Mapping[str, str]
-    accelerator: Accelerator
-
-    @property
-    def head(self) -> nn.Module:
-        """The projection head."""
-        return self.modules["head"]
-
-    @property
-    def auxiliaries(self) -> dict[str, nn.Module]:
-        """The auxiliary networks and memories by name, without the head."""
-        parts: Any = self.modules.items()
-        return {name: part for name, part in parts if name != "head"}
-
-    @property
-    def observers(self) -> list[Auxiliary]:
-        """The modules to call after each update: the auxiliaries, and a head that is one."""
-        return [part for part in self.modules.children() if isinstance(part, Auxiliary)]
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """The results of a backward pass besides the gradients of the parameters."""
-
-    terms: dict[str, float]
-    seen: Views | None = None
-
-
-EXPLODED = 100.0
-"""A term this many times larger than in the first steps (and than 1) has exploded."""
-
-
-class Diverged(Exception):
-    """Training has diverged: a term or the gradient is not finite, or has exploded."""
-
-    def __init__(self, step: int, term: str, value: float) -> None:
-        super().__init__(f"step {step}: {term} is {value:g}")
-        self.step, self.term, self.value = step, term, value
-
-
-def check_terms(
-    step: int, terms: Mapping[str, float], first_terms: Mapping[str, float]
-) -> dict[str, float]:
-    """Refuse diverged terms; return the largest absolute value of each in the first ten updates.
-
-    `first_terms` is the result for the previous update.
-    """
-    found = dict(first_terms)
+def _check_terms(number: int, terms: Mapping[str, float], first_terms: dict[str, float]) -> None:
+    """Refuse terms that have diverged, and keep `first_terms` up to date."""
     for name, value in terms.items():
         usual = max(1.0, first_terms.get(name, abs(value)))
         if not math.isfinite(value) or abs(value) > EXPLODED * usual:
-            raise Diverged(step + 1, name, value)
-        if step < 10:
-            found[name] = max(found.get(name, 0.0), abs(value))
-    return found
+            raise Diverged(number + 1, name, value)
+        if number < 10:
+            first_terms[name] = max(first_terms.get(name, 0.0), abs(value))

@@ -26,9 +26,8 @@ from isospace.training.finish import (
     write_run,
 )
 from isospace.training.fit import Fit
-from isospace.training.lifecycle import start_or_resume
 from isospace.training.results import RunResults
-from isospace.training.run import FinishedRun, Run
+from isospace.training.run import FinishedRun, Run, start_or_resume
 
 
 def train(

@@ -6,7 +6,6 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,7 +16,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.errors import Stopped, UserError
+from isospace.errors import UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, form_named
@@ -29,6 +28,7 @@ from isospace.system.files import (
     remove_torn,
     require_writable,
 )
+from isospace.system.lifecycle import stopping
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
@@ -70,7 +70,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
 
     Raises:
         UserError: input, model or an earlier output is unusable.
-        Stopped: the disk is full or fails. Finished shards are kept.
+        Stopped: a signal came (then `Interrupted`), or the disk is full. Finished shards are kept.
     """
     progress = progress or Logged()
     _require_room(config)
@@ -98,7 +98,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             queries=config.side == "query",
         )
         settings = {**layout.about, **layout.to_json(), "text": scanned.digest}
-        with _failing_disk(config), held(config.shard_folder):
+        kept = f"{config.shard_folder} is kept; the same command resumes"
+        with stopping(lambda: kept), held(config.shard_folder):
             size, suffix = config.shard_size, f".{config.file_format}"
             shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
             if compression is not None:
@@ -157,19 +158,6 @@ def _require_room(config: EncodeConfig) -> None:
         raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
     require_shards(config.shard_folder)
     require_writable(config.shard_folder, inside=True)
-
-
-@contextmanager
-def _failing_disk(config: EncodeConfig) -> Iterator[None]:
-    """Raise `Stopped` if the disk is full or fails; finished shards are kept."""
-    try:
-        yield
-    except OSError as error:
-        raise Stopped(
-            f"{error.filename or config.output} cannot be written: {error.strerror or error}. "
-            "Solve this, for instance free disk space, and run the same command again. Finished "
-            f"shards are kept in {config.shard_folder}"
-        ) from error
 
 
 def _encode_missing(

@@ -51,12 +51,12 @@ from isospace.system.devices import (
     join_processes,
 )
 from isospace.system.files import atomic_folder, cache_folder, require_new
+from isospace.system.lifecycle import stoppable
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading, usage_of
 from isospace.training.examples import related_texts
 from isospace.training.finish import ModelScores
-from isospace.training.lifecycle import stoppable
 from isospace.training.prepare import Data, base_encoder, load_data
 from isospace.training.results import BeforeAndAfter, Origin
 from isospace.whiten.fitting import (
