@@ -24,7 +24,6 @@ from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.prepare import Data
-from isospace.views import View
 from isospace.whiten.fitting import FITTED_ON, fit_rows, through, through_queries
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "closed-forms.md"
@@ -97,7 +96,7 @@ def rows(
             mapped = through(encode, Whitening().fit(single, power))
             yield f"by {count:,} single texts, power {power:g}", mapped
     lines = [corpus[int(line)] for line in fit_rows(corpus, 1, FITTED_ON)]
-    views = [torch.from_numpy(embed(lines, View(), side="document")) for _ in range(2)]
+    views = [torch.from_numpy(embed(lines, dropout=None, side="document")) for _ in range(2)]
     for power in (0.5, 0.75):
         own_map = PairMoments.from_pairs(*views).fit(power)
         yield f"{DROPOUT}, power {power:g}", through(encode, own_map)

@@ -29,7 +29,6 @@ from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening,
 from isospace.report.tables import mean_sd
 from isospace.system.files import cache_folder
 from isospace.system.tables import markdown_table
-from isospace.views import View
 from isospace.whiten.fitting import drop_normalize, fit_rows, through
 from whitening_study import PAGE, SENTENCES, STARTS
 
@@ -88,7 +87,7 @@ def _columns(part: slice, encode: Encode) -> Encode:
 def _views(encoder: Encoder, texts: Sequence[str], seed: int) -> list[torch.Tensor]:
     """Encode texts twice under dropout."""
     torch.manual_seed(seed)
-    return [torch.from_numpy(encoder.embed(texts, View())) for _ in range(2)]
+    return [torch.from_numpy(encoder.embed(texts, dropout=None)) for _ in range(2)]
 
 
 def _maps(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 from stranger import save_vectors
 from torch import nn
 from toy import sentences
@@ -16,7 +16,7 @@ from warm import WarmProcess
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import SUMS, cosines, damage, require_parity
-from isospace.encoders.saving import require_classic, require_read_alike, save_model
+from isospace.encoders.saving import require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
 
@@ -70,17 +70,6 @@ def test_foreign_modules_are_refused_and_nothing_is_left(toy_model, tmp_path):
     with pytest.raises(UserError, match="Doubled"):
         save_model(encoder, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_poolings_in_an_order_that_no_older_version_knows_are_refused(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.model = SentenceTransformer(
-        modules=[encoder.model[0], Pooling(32, ("mean", "cls"))], device="cpu"
-    )
-    with pytest.raises(UserError, match="in the order mean, cls"):
-        require_classic(encoder)
-    encoder.model[1] = Pooling(32, ("cls", "mean"))
-    require_classic(encoder)
 
 
 def test_what_sentence_transformers_reads_in_another_way_is_refused(toy_model, tmp_path):

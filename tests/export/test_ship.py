@@ -20,9 +20,9 @@ from torch import nn
 from toy import run_card, sentences, write_toy_model
 
 from isospace.commands.making import Export
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.parity import PROBES
-from isospace.encoders.settings import POOLINGS, Prompts
+from isospace.encoders.settings import POOLINGS, EncoderSettings, Prompts
 from isospace.errors import UserError
 from isospace.export import ship as shipping
 from isospace.export.ship import encode_with_graph, export, save_onnx
@@ -163,7 +163,7 @@ def test_every_pooling(encoder, tmp_path, pooling):
     if pooling is LAST_LAYER:
         chain(encoder, Pooling(32, pooling))
     else:
-        encoder.set_pooling(pooling)
+        encoder = as_encoder(encoder, EncoderSettings(pooling=pooling))
     save_onnx(encoder, tmp_path / "model", card)
     vectors = encode_with_graph(tmp_path / "model", TEXTS)
     assert vectors.shape[1] == (32 * len(LAST_LAYER) if pooling is LAST_LAYER else 32)

@@ -40,7 +40,6 @@ from isospace.training.prepare import data_of, load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run, selected_weight
 from isospace.training.train import train
-from isospace.views import View
 
 
 def test_a_run_from_start_to_verdict(config, finished_run):
@@ -319,10 +318,10 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     encoded = []
     embed = Encoder.embed
 
-    def counted(encoder, texts, view=View(dropout=0.0), *rest, **options):  # noqa: B008 - frozen
+    def counted(encoder, texts, dropout=0.0, *rest, **options):
         if tuple(texts) != PROBES:  # by which the base model is tried
-            encoded.append(view.dropout == 0.0)
-        return embed(encoder, texts, view, *rest, **options)
+            encoded.append(dropout == 0.0)
+        return embed(encoder, texts, dropout, *rest, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Encoder, "embed", counted)

@@ -31,14 +31,14 @@ from isospace.encoders.language import LanguageModel, masked_language_model
 from isospace.encoders.modules import (
     default_route,
     includes_prompt,
-    one_way,
+    modules_of,
     pooling_of,
-    with_pooling,
+    rebuilt,
 )
 from isospace.encoders.noise import Noise
 from isospace.encoders.parity import PROBES
 from isospace.encoders.places import merge_first
-from isospace.encoders.settings import NAMES, PoolingName, Precision, Prompts, Side
+from isospace.encoders.settings import NAMES, Precision, Prompts, Side
 from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
 from isospace.errors import UserError, first_line
 from isospace.system.devices import side_by_side
@@ -84,7 +84,10 @@ class Encoder(TextEncoder):
         self._sides: dict[Side, Encoder] = {}
         if default is not None:
             one = replace(given, default_route=None)
-            self._sides = {side: type(self)(one_way(model, side), source, one) for side in NAMES}
+            self._sides = {
+                side: type(self)(rebuilt(model, modules_of(model, side)), source, one)
+                for side in NAMES
+            }
             _require_same_width(self._sides, source)
         self.tokens = self._tokenisation(given)
 
@@ -226,12 +229,6 @@ class Encoder(TextEncoder):
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
             f"{self.device.type}, {arithmetic}; {path}"
         )
-
-    def set_pooling(self, name: PoolingName) -> None:
-        """Replace the pooling modules by a pooling of `POOLINGS` (`modules.with_pooling`)."""
-        changed = Encoder(with_pooling(self.model, name, self.source), self.source, self.prompts)
-        self.model, self.noise, self.tokens = changed.model, changed.noise, changed.tokens
-        self._sides = changed._sides
 
     @property
     def word_embeddings(self) -> nn.Embedding:
@@ -419,7 +416,7 @@ class Encoder(TextEncoder):
     def embed(
         self,
         texts: Sequence[str],
-        view: View = View(dropout=0.0),  # noqa: B008 - frozen
+        dropout: float | None = 0.0,
         max_length: int | None = None,
         *,
         batch_tokens: int = 2048,
@@ -436,7 +433,7 @@ class Encoder(TextEncoder):
 
         Args:
             texts: n strings.
-            view: the dropout rate; default: no dropout.
+            dropout: dropout rate; `None`: the encoder's own.
             max_length: truncation in tokens; default: the encoder's own limit.
             batch_tokens: maximal number of padded tokens in a batch of several texts.
             batch_size: maximal number of texts in a batch; default: limited by `batch_tokens` only.
@@ -469,8 +466,8 @@ class Encoder(TextEncoder):
 
         vectors = np.empty((len(ids), own.dim), dtype=np.float32)
         # Dropout is drawn in the order of the batches; parallel batches have no fixed order.
-        parallel = device.type == "cpu" and view.dropout == 0.0
-        with own.noise.at(view.dropout):
+        parallel = device.type == "cpu" and dropout == 0.0
+        with own.noise.at(dropout):
             results = (
                 side_by_side(encode, batches, one_thread) if parallel else map(encode, batches)
             )

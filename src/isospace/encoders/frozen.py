@@ -27,7 +27,7 @@ from torch import nn
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import TOLERANCE, require_parity
-from isospace.encoders.settings import PoolingName, Prompts, Side
+from isospace.encoders.settings import Prompts, Side
 from isospace.encoders.vector_sources import (
     ABOUT,
     OnBatch,
@@ -115,12 +115,6 @@ class FrozenEncoder(Encoder):
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder."""
         return f"{self.source}: {self.dim} dimensions, given vectors that cannot be trained"
-
-    def set_pooling(self, name: PoolingName) -> None:
-        """Refuse another pooling."""
-        raise UserError(
-            f"`pooling` {name}: {self.source} gives finished vectors. Leave `pooling` out"
-        )
 
     def embed(
         self,

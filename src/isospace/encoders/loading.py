@@ -17,7 +17,7 @@ from torch import nn
 from isospace.encoders.adapters import plain_state
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import load_frozen
-from isospace.encoders.modules import module_names, modules_of
+from isospace.encoders.modules import module_names, modules_of, with_pooling
 from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.settings import EncoderSettings, PoolingName, Side
 from isospace.encoders.tokenisation import Batch
@@ -90,9 +90,14 @@ def load_encoder(
 
 
 def _configure(encoder: Encoder, settings: EncoderSettings) -> Encoder:
-    """Set an encoder's pooling and prompts, and return the encoder; `None` keeps what it has."""
-    if settings.pooling is not None:
-        encoder.set_pooling(settings.pooling)
+    """Return an encoder with the pooling and prompts of the settings, and the same weights."""
+    if (pooling := settings.pooling) is not None:
+        if encoder.is_frozen:
+            raise UserError(
+                f"`pooling` {pooling}: {encoder.source} gives finished vectors. Leave `pooling` out"
+            )
+        model = with_pooling(encoder.model, pooling, encoder.source)
+        encoder = Encoder(model, encoder.source, encoder.prompts)
     given = {"query": settings.query_prompt, "document": settings.document_prompt}
     texts: dict[str, Any] = {side: text for side, text in given.items() if text is not None}
     encoder.prompts = replace(encoder.prompts, **texts)
@@ -119,7 +124,7 @@ def as_encoder(
             f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "
             "a Hub name, as text or a path; or a SentenceTransformer"
         )
-    _configure(encoder, settings)
+    encoder = _configure(encoder, settings)
     return encoder if device is None else encoder.to(device)
 
 
@@ -165,20 +170,19 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     pooling. It covers the given sides; default: texts without a side. Modules of other sides do not
     count. Two sides with the same prompt and modules have the same hash.
     """
-    asked = sides or (None,)
-    of_texts = dict.fromkeys(
-        encoder.of_side(side).tokens.fingerprint(None, side=side) for side in asked
-    )
-    passed = {tuple(modules_of(encoder.model, side)): side for side in asked}
-    names = [module_names(encoder.model, side) for side in passed.values()]
-    ways = dict.fromkeys(encoder.of_side(side) for side in passed.values())
-    poolings = dict.fromkeys(way.pooling for way in ways)
-    built: list[dict[str, Any]] = []
-    for settings in map(_architecture, ways):
-        built += [settings] if settings not in built else []
-    about = [*of_texts, *poolings, *names, *built]
-    every = dict.fromkeys(module for modules in passed for module in modules)
-    return state_hash(nn.Sequential(*every), json.dumps(about, sort_keys=True, default=str))
+    modules: dict[nn.Module, None] = {}
+    about: dict[str, None] = {}
+    for side in sides or (None,):
+        own = encoder.of_side(side)
+        modules |= dict.fromkeys(modules_of(encoder.model, side))
+        settings = (
+            own.tokens.fingerprint(None, side=side),
+            own.pooling,
+            module_names(encoder.model, side),
+            _architecture(own),
+        )
+        about[json.dumps(settings, sort_keys=True, default=str)] = None
+    return state_hash(nn.Sequential(*modules), json.dumps([*about]))
 
 
 def _architecture(encoder: Encoder) -> dict[str, Any]:

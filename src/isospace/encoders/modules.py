@@ -48,11 +48,6 @@ def default_route(model: SentenceTransformer, source: str) -> Side | None:
     )
 
 
-def one_way(model: SentenceTransformer, side: Side) -> SentenceTransformer:
-    """Return a model with only the modules of one side; the weights are shared."""
-    return rebuilt(model, modules_of(model, side))
-
-
 def require_one_way(prompts: Prompts, source: str, what: str) -> None:
     """Refuse an encoder with different modules for queries and documents.
 

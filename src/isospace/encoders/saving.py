@@ -52,6 +52,11 @@ _CLASSIC_POOLING = {
 CLASSIC_TOLERANCE = 1e-6
 """Largest 1 - cosine allowed between an encoder's vectors and those of its reloaded folder."""
 
+_OLD_NAMES = {
+    "embedding_dimension": "word_embedding_dimension",
+    "in_embedding_dimension": "in_word_embedding_dimension",
+}
+_OLD_TOKENIZER = "sentence_transformers.models.tokenizer.WhitespaceTokenizer.WhitespaceTokenizer"
 _DENSE_INPUT = {
     "module_input_name": "sentence_embedding",
     "module_output_name": "sentence_embedding",
@@ -92,41 +97,33 @@ def _save_module(module: Any, folder: Path) -> None:
         }
         write_json(folder / "sentence_bert_config.json", config)
     elif isinstance(module, Pooling):
-        used = _modes(module)
+        used = module.pooling_mode  # a name, or several whose results are concatenated
+        used = [used] if isinstance(used, str) else used
         config = {"word_embedding_dimension": module.embedding_dimension}
         config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
         config["include_prompt"] = module.include_prompt
         write_json(folder / "config.json", config)
-    elif isinstance(module, CNN):
-        config = {
-            "in_word_embedding_dimension": module.in_embedding_dimension,
-            "out_channels": module.out_channels,
-            "kernel_sizes": module.kernel_sizes,
-        }
-        write_json(folder / module.config_file_name, config)
-    elif isinstance(module, WordEmbeddings):
-        classic = "sentence_transformers.models.tokenizer.WhitespaceTokenizer.WhitespaceTokenizer"
-        config = {
-            "tokenizer_class": classic,
-            "update_embeddings": module.update_embeddings,
-            "max_seq_length": module.max_seq_length,
-        }
-        write_json(folder / module.config_file_name, config)
-        module.tokenizer.save(str(folder))
     elif isinstance(module, Router):
         _save_routes(module, folder)
     else:
-        module.save(str(folder))
-        path = folder / "config.json"
+        old_weights = isinstance(module, CNN | WordEmbeddings)
+        module.save(str(folder), safe_serialization=not old_weights)
+        if isinstance(module, Dense):  # all versions read torch's format
+            module.save_torch_weights(str(folder), safe_serialization=False)
+        path = folder / module.config_file_name
         if path.is_file():
-            config = json.loads(path.read_text(encoding="utf-8"))
-            if "embedding_dimension" in config:
-                config["word_embedding_dimension"] = config.pop("embedding_dimension")
-            if _DENSE_INPUT.items() <= config.items():
-                config = {key: value for key, value in config.items() if key not in _DENSE_INPUT}
-            write_json(path, config)
-    if isinstance(module, CNN | WordEmbeddings | Dense):  # all versions read torch's format
-        module.save_torch_weights(str(folder), safe_serialization=False)
+            write_json(path, _classic_config(json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _classic_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a module with the names that all versions read."""
+    config = {_OLD_NAMES.get(name, name): value for name, value in config.items()}
+    config.pop("stride_sizes", None)  # of a CNN: always 1
+    if "tokenizer_class" in config:
+        config["tokenizer_class"] = _OLD_TOKENIZER
+    if _DENSE_INPUT.items() <= config.items():
+        config = {name: value for name, value in config.items() if name not in _DENSE_INPUT}
+    return config
 
 
 def _save_routes(router: Router, folder: Path) -> None:
@@ -153,13 +150,7 @@ def _classic_type(module: Any) -> str:
     return f"sentence_transformers.models.{type(module).__name__}"
 
 
-def _modes(pooling: Pooling) -> list[str]:
-    """Return the modes whose results a pooling concatenates, in its order."""
-    modes = pooling.pooling_mode
-    return [modes] if isinstance(modes, str) else list(modes)
-
-
-def require_known_modules(encoder: Encoder) -> None:
+def require_classic(encoder: Encoder) -> None:
     """Refuse an encoder with custom modules."""
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
@@ -171,17 +162,6 @@ def require_known_modules(encoder: Encoder) -> None:
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
-
-
-def require_classic(encoder: Encoder) -> None:
-    """Refuse modules, or orders of poolings, that older sentence-transformers do not know."""
-    require_known_modules(encoder)
-    for modes in (_modes(module) for module in encoder.model if isinstance(module, Pooling)):
-        if modes != [mode for mode in _CLASSIC_POOLING if mode in modes]:
-            raise UserError(
-                f"{encoder.source}: joins poolings in the order {', '.join(modes)}. "
-                f"Older sentence-transformers know only the order {', '.join(_CLASSIC_POOLING)}"
-            )
 
 
 def require_read_alike(encoder: Encoder) -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,28 +42,6 @@ _ASKED = 500  # keys per SQLite query
 OnBatch = Callable[[int], None] | None
 
 
-class VectorSource(Protocol):
-    """A source of vectors for texts.
-
-    `name` is the name for `load_encoder`. Equal fingerprints give a text the same vector. The
-    `probes` are texts that have vectors.
-    """
-
-    name: str
-    fingerprint: str
-    probes: tuple[str, ...]
-
-    @property
-    def dim(self) -> int:
-        """Width of the vectors."""
-
-    def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
-        """Return vectors (text, dim); call `on_batch` with the number of texts of each batch."""
-
-    def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Prepare for these texts, before the first call of `vectors`."""
-
-
 def is_frozen_name(name: str) -> bool:
     """Return true if a name is an address or vectors:FILE."""
     return is_address(name) or name.startswith(PREFIX)
@@ -92,6 +70,11 @@ class EndpointVectors:
     """Vectors of an endpoint, with a cache (`load_source` has the arguments).
 
     Each text is sent only once from this machine; a killed run keeps the vectors that it received.
+
+    Attributes:
+        name: the name for `load_encoder`.
+        fingerprint: equal fingerprints give a text the same vector.
+        probes: texts that have vectors.
     """
 
     def __init__(self, address: Address, source: str = "") -> None:
@@ -119,6 +102,8 @@ class EndpointVectors:
 
     def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
         """Return vectors (text, dim) from the cache, or from the endpoint if they are missing.
+
+        `on_batch` is called with the number of texts of each batch.
 
         Raises:
             UserError: a request failed, an answer has no vector of the known width for each text,
@@ -231,7 +216,8 @@ def _key(text: str) -> bytes:
 class FileVectors:
     """Vectors of a Parquet file with a column of texts and a column of vectors.
 
-    Only the texts of the file have vectors. Runs of white space count as one space.
+    Only the texts of the file have vectors. Runs of white space count as one space. The attributes
+    are those of `EndpointVectors`.
     """
 
     def __init__(self, name: str) -> None:
@@ -267,6 +253,10 @@ class FileVectors:
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
         """Do nothing: vectors from a file are free."""
+
+
+VectorSource: TypeAlias = EndpointVectors | FileVectors
+"""A source of vectors for texts."""
 
 
 def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:

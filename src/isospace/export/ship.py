@@ -25,7 +25,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
-from isospace.encoders.saving import CLASSIC_TOLERANCE, require_known_modules, save_model
+from isospace.encoders.saving import CLASSIC_TOLERANCE, require_classic, save_model
 from isospace.encoders.settings import EncoderSettings, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder, expanded, require_new
@@ -110,7 +110,7 @@ class _Graph(nn.Module):
 
 def _require_exportable(encoder: Encoder) -> None:
     require_one_way(encoder.prompts, encoder.source, "an ONNX graph")
-    require_known_modules(encoder)
+    require_classic(encoder)
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(
             f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "

@@ -43,7 +43,6 @@ from isospace.training.prepare import Data, make_accelerator, prepare, require_s
 from isospace.training.results import Choice, TrainingFacts, select_checkpoint
 from isospace.training.run import Run
 from isospace.training.step import Diverged
-from isospace.views import View
 
 
 def run_evaluation(
@@ -64,14 +63,14 @@ def run_evaluation(
         The measurements of `HeldOut.measure`, and labels_spearman if there are labels; NaN if
         vectors are not finite.
     """
-    noise = _noise(config, encoder)
+    rate = _dropout(config, encoder)
     precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"
 
     def clean(texts: Sequence[str], side: Side | None) -> np.ndarray:
         return encoder.embed(texts, precision=precision, side=side)
 
     def noisy(texts: Sequence[str], side: Side | None) -> np.ndarray:
-        return encoder.embed(texts, noise, config.max_length, precision=precision, side=side)
+        return encoder.embed(texts, rate, config.max_length, precision=precision, side=side)
 
     encode, encode_noisy = (PromptedEncoders.of_prompts(encoder.prompts, f) for f in (clean, noisy))
     if cache is not None:
@@ -84,10 +83,10 @@ def run_evaluation(
         return evaluation
 
 
-def _noise(config: TrainConfig, encoder: Encoder) -> View:
+def _dropout(config: TrainConfig, encoder: Encoder) -> float | None:
     """Return the encoder's own dropout, shared by all objectives, or else the objective's."""
     rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
-    return View() if any(encoder.noise.rates) else View(dropout=next(rates, None))
+    return None if any(encoder.noise.rates) else next(rates, None)
 
 
 class Evaluations:

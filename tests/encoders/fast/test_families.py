@@ -8,7 +8,7 @@ from transformers.models.modernbert import modeling_modernbert
 
 from isospace.encoders import fast
 from isospace.encoders.fast import packed
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.views import View
 
@@ -171,9 +171,8 @@ def test_models_without_a_fast_path(make):
 def test_an_encoder_says_its_path(toy_model):
     encoder = load_encoder(str(toy_model), EncoderSettings(pooling="mean"), device="cpu")
     assert encoder.summary("float32").endswith("cpu, float32; fast path")
-    encoder.set_pooling("last2")
-    assert encoder.summary("float32").endswith("; transformers' own layers")
-    encoder.set_pooling("cls")
+    layers = as_encoder(encoder, EncoderSettings(pooling="last2"))
+    assert layers.summary("float32").endswith("; transformers' own layers")
     assert encoder.is_fast
     assert not encoder.to("meta").is_fast
 

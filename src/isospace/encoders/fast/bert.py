@@ -145,11 +145,6 @@ def _attention(
     return packed.attend(query, key, value, bias[:, :, :1], layer.share_rate).squeeze(1)
 
 
-def _is_encoder(config: Any) -> bool:
-    positions = getattr(config, "position_embedding_type", None)
-    return not (config.is_decoder or config.add_cross_attention) and positions in (None, "absolute")
-
-
 def _bert_parts(layer: Any) -> Layer:
     attention, end = layer.attention.self, layer.attention.output
     return Layer(
@@ -168,7 +163,9 @@ def _bert_parts(layer: Any) -> Layer:
     )
 
 
-BERT = PostNorm(lambda model: model.encoder.layer, _bert_parts, computes=_is_encoder)
+BERT = PostNorm(
+    lambda model: model.encoder.layer, _bert_parts, computes=lambda config: not config.is_decoder
+)
 ROBERTA = replace(BERT, behind_padding=True)
 
 
