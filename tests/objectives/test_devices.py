@@ -171,7 +171,7 @@ def test_options(name, small_model, tmp_path):
 @pytest.mark.parametrize("stop_gradient", [True, False])
 def test_whitening_of_batches(method, groups, rows, stop_gradient):
     options = {"groups": groups, "method": method, "stop_gradient": stop_gradient}
-    order = torch.randperm(8)  # as heads draw it, on the CPU
+    order = torch.stack([torch.randperm(8) for _ in range(2)])  # as heads draw it, on the CPU
     x = random(2, rows, 8).to(AWAY).requires_grad_()
     made = whiten(x, permutation=order, eps=0.0, **options)
     made.square().sum().backward()

@@ -184,7 +184,7 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
 
 
 def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
-    """Permute columns by one permutation (dim,), or by a permutation per view (view, dim)."""
+    """Permute the columns of x (..., batch, dim) by permutations (..., dim)."""
     return torch.take_along_dim(x, permutation.to(x.device).unsqueeze(-2), dim=-1)
 
 
@@ -223,8 +223,8 @@ def whiten(
     Args:
         x: (..., batch, dim), batch >= 2. Half precision is raised to float32, without autocast.
         groups: number of groups of columns; 1 is plain whitening, `dim` is standardisation.
-        permutation: order of the columns before they are cut into groups, (dim,) or (view, dim);
-            default: as they are.
+        permutation: order of the columns before they are cut into groups, (..., dim); default: as
+            they are.
         method: the inverse square root.
         eps: number added to every variance.
         stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
