@@ -12,9 +12,10 @@ from encode_files import ROWS, Watched, files, run
 from toy import write_toy_model
 
 from isospace.errors import Stopped, UserError
+from isospace.system.lifecycle import working_in
 from isospace.vectors import encode as module
 from isospace.vectors.encode_config import Reading
-from isospace.vectors.vector_files import FileLayout, held
+from isospace.vectors.vector_files import FileLayout
 
 
 def damage_manifest(config, tmp_path):
@@ -77,7 +78,7 @@ def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, texts, singl
 def test_a_folder_that_another_process_writes_is_left_alone(config):
     run(config)
     (config.output / "part-00001.parquet").unlink()
-    with held(config.output):
+    with working_in(config.output, ""):
         (config.output / ".part-00001.parquet.1.tmp").touch()  # the other's, half written
         before = files(config.output)
         with pytest.raises(UserError, match="out: another process"):

@@ -31,7 +31,7 @@ from isospace.operators.fusion import fuse
 from isospace.operators.nearest import highest, nearest
 from isospace.system.imports import import_extra
 from isospace.system.unicode import normalise, without_surrogates
-from isospace.vectors.vector_files import as_lists
+from isospace.vectors.vector_files import as_lists, vector_field
 
 ColumnType = Literal["str", "int", "float", "bool"]
 Value: TypeAlias = str | int | float | bool | None
@@ -319,15 +319,12 @@ class Database:
     @cached_property
     def _schema(self) -> pa.Schema:
         dim, form = self.compression.dim, self.compression.form
-        bits = pa.list_(pa.uint8(), -(-dim // 8))
-        binary = form.numbers == "binary"
-        vector = bits if binary else pa.list_(pa.from_numpy_dtype(np.dtype(form.numbers)), dim)
         return pa.schema(
             [
                 pa.field("id", pa.string()),
                 pa.field("text", pa.string()),
-                pa.field("vector", vector),
-                *([pa.field(_BITS, bits)] if form.rescored else []),
+                vector_field("vector", form.numbers, dim),
+                *([vector_field(_BITS, "binary", dim)] if form.rescored else []),
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
                 pa.field(_FILE, pa.string()),
                 pa.field(_ROW, pa.string()),

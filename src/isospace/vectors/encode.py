@@ -28,7 +28,7 @@ from isospace.system.files import (
     remove_torn,
     require_writable,
 )
-from isospace.system.lifecycle import stopping
+from isospace.system.lifecycle import working_in
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
@@ -40,7 +40,6 @@ from isospace.vectors.vector_files import (
     compression_file,
     find_compression,
     fit_compression,
-    held,
     read_compression,
     require_shards,
     write_compression,
@@ -97,20 +96,20 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             compression,
             queries=config.side == "query",
         )
-        settings = {**layout.about, **layout.to_json(), "text": scanned.digest}
-        kept = f"{config.shard_folder} is kept; the same command resumes"
-        with stopping(lambda: kept), held(config.shard_folder):
+        folder = config.shard_folder
+        with working_in(folder, f"{folder} is kept; the same command resumes"):
+            settings = {**layout.settings, "text": scanned.digest}
             size, suffix = config.shard_size, f".{config.file_format}"
-            shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
+            shards = Shards(folder, settings, scanned.rows, size, suffix)
             if compression is not None:
-                write_compression(config.shard_folder / FILE, compression)
+                write_compression(folder / FILE, compression)
             seen = RowsSeen()
             missing = _missing(texts, shards, seen)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
             if seen.digest != scanned.digest:
                 raise UserError(
                     f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
-                    f"again: remove {config.shard_folder}, or give another `output`"
+                    f"again: remove {folder}, or give another `output`"
                 )
             if config.single:
                 _join(config, layout, shards)
@@ -178,8 +177,15 @@ def _encode_missing(
             speed = done / max(time.monotonic() - began, 1e-9)
             advance(rows, f"{speed:,.0f} sentences/s")
 
-        for index, digest in _written(task, encoder, missing, on_batch):
-            shards.finish(index, digest)
+        if task.config.engine == "local":
+            for shard in missing:
+                shards.finish(shard.index, task.write(encoder, shard, on_batch))
+        else:
+            begin = partial(_on_cluster, task)
+            for shard_index, rows, digest in map_on_cluster(begin, missing, task.config.workers):
+                on_batch(rows)
+                shards.finish(shard_index, digest)
+            remove_torn(task.config.shard_folder)  # files of workers that died
     return Encoded(shards.rows, before, done, speed)
 
 
@@ -213,10 +219,8 @@ class _Task:
     config: EncodeConfig
     layout: FileLayout
 
-    def write(
-        self, encoder: Encoder, shard: _Shard, on_batch: Callable[[int], None]
-    ) -> tuple[int, str]:
-        """Encode and write one shard; return its index and the hash of its file.
+    def write(self, encoder: Encoder, shard: _Shard, on_batch: Callable[[int], None]) -> str:
+        """Encode and write one shard; return the hash of its file.
 
         Rows are sorted by length and batched within a window. A shard consists of whole windows, so
         that batches and vectors do not depend on the size of the shards.
@@ -232,24 +236,14 @@ class _Task:
             for start in range(0, len(shard.texts), self.config.WINDOW)
         ]
         self.layout.write(shard.path, shard.keys, np.concatenate(windows))
-        return shard.index, file_hash(shard.path)
+        return file_hash(shard.path)
 
 
-def _written(
-    task: _Task, encoder: Encoder, shards: Iterator[_Shard], on_batch: Callable[[int], None]
-) -> Iterator[tuple[int, str]]:
-    """Write shards here or on a cluster; yield index and hash of each written shard."""
-    if task.config.engine == "local":
-        yield from (task.write(encoder, shard, on_batch) for shard in shards)
-        return
-    for rows, written in map_on_cluster(partial(_on_cluster, task), shards, task.config.workers):
-        on_batch(rows)
-        yield written
-    remove_torn(task.config.shard_folder)  # files of workers that died
+def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, int, str]]:
+    """Load the model on a machine of a cluster, and return the function that writes a shard.
 
-
-def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, tuple[int, str]]]:
-    """Load the model on a machine of a cluster, and return the function that writes a shard."""
+    The function returns the shard's index and number of rows, and the hash of its file.
+    """
     require_seen(task.config.shard_folder / MANIFEST)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     encoder = _load(task.config)
@@ -258,7 +252,11 @@ def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, tuple[int, str]]]:
             f"{task.config.model}: the machine {socket.gethostname()} has a different model under "
             "this name. Give a folder that all machines share"
         )
-    return lambda shard: (len(shard.texts), task.write(encoder, shard, lambda rows: None))
+
+    def write(shard: _Shard) -> tuple[int, int, str]:
+        return shard.index, len(shard.texts), task.write(encoder, shard, lambda rows: None)
+
+    return write
 
 
 def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:

@@ -13,10 +13,8 @@ File of a fitted compression, next to its vectors, so that queries are compresse
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -38,7 +36,7 @@ from isospace.operators.fitted_whitening import WhiteningMap
 from isospace.operators.forms import FORMS, FormName, Numbers, require_fit
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, row_writer, write_arrays
-from isospace.system.files import atomic_path, expanded, file_hash, locked, remove_torn
+from isospace.system.files import atomic_path, expanded, file_hash
 from isospace.system.progress import Progress
 from isospace.vectors.encode_config import Format
 
@@ -59,14 +57,8 @@ class FileLayout:
     """True if the texts are queries, whose vectors most compressions keep as floats."""
 
     @property
-    def width(self) -> int:
-        """Number of stored values for a vector."""
-        dim = self.dim if self.compression is None else self.compression.dim
-        return -(-dim // 8) if self._dtype == "binary" else dim
-
-    @property
-    def _dtype(self) -> Numbers:
-        """Type of the stored values; binary for bits."""
+    def numbers(self) -> Numbers:
+        """Type of the stored numbers; binary for bits."""
         if self.compression is None:
             return "float32"
         form = self.compression.form
@@ -74,26 +66,21 @@ class FileLayout:
         return "float32" if self.queries and not bits_alone else form.numbers
 
     @property
-    def _has_bits(self) -> bool:
-        """True if a column of bits is stored too."""
-        return self.compression is not None and self.compression.form.rescored
-
-    @property
-    def _stored(self) -> np.dtype[Any]:
-        """Numpy type of the stored values."""
-        return np.dtype("uint8" if self._dtype == "binary" else self._dtype)
+    def settings(self) -> dict[str, Any]:
+        """The settings that decide the content of the files, for the files and the manifest."""
+        # A message names the first that changed: `compress`, which decides the type.
+        compress = {} if self.compression is None else {"compress": self.compression.name}
+        kind = {"format": self.format, "dtype": self.numbers, "dim": self.dim, "key": self.key}
+        return {**self.about, **compress, **kind}
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the Parquet files."""
-        vector = pa.list_(pa.from_numpy_dtype(self._stored), self.width)
-        fields = [pa.field(self.key, pa.string()), pa.field("vector", vector)]
-        about = {**self.about, "dtype": self._dtype, "dim": self.dim}
-        if self.compression is not None:
-            about["compress"] = self.compression.name
-        if self._has_bits:
-            fields.append(pa.field("bits", pa.list_(pa.uint8(), -(-self.width // 8))))
-        return pa.schema(fields, metadata={"isospace": json.dumps(about)})
+        dim = self.dim if self.compression is None else self.compression.dim
+        fields = [pa.field(self.key, pa.string()), vector_field("vector", self.numbers, dim)]
+        if self.compression is not None and self.compression.form.rescored:
+            fields.append(vector_field("bits", "binary", dim))
+        return pa.schema(fields, metadata={"isospace": json.dumps(self.settings)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Write vectors (n, dim) and their n texts or ids atomically; npy has vectors only.
@@ -107,31 +94,28 @@ class FileLayout:
                 f"{path.name}, row {np.argmin(finite)}: the vector is not finite. Try `precision` "
                 "float32. If that fails too, the model is damaged"
             )
-        values = self._stored_numbers(vectors)
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
+        values: NDArray[Any] = vectors
+        if self.compression is not None:
+            as_floats = self.queries and self.numbers == "float32"
+            stored = self.compression.queries if as_floats else self.compression.numbers
+            values = stored(vectors)
+        with atomic_path(path) as temporary:
             if self.format == "npy":
-                contents = io.BytesIO()  # np.save to a full disk gives no reason
-                np.save(contents, values)
-                file.write(contents.getbuffer())
+                with row_writer(temporary, values.dtype, values.shape) as write:
+                    write(values)
                 return
             columns = [pa.array(keys), as_lists(values)]
-            if self._has_bits and self.compression is not None:
+            if self.compression is not None and self.compression.form.rescored:
                 columns.append(as_lists(self.compression.bits(vectors)))
-            with self._writer(file) as writer:
+            with self._writer(temporary) as writer:
                 writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
-
-    def _stored_numbers(self, vectors: NDArray[np.float32]) -> NDArray[Any]:
-        if self.compression is None:
-            return vectors
-        if self.queries and self._dtype == "float32":
-            return self.compression.queries(vectors)
-        return self.compression.numbers(vectors)
 
     def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
         """Join files that `write` made into one file of `rows` vectors, atomically."""
         with atomic_path(path) as temporary:
             if self.format == "npy":
-                with row_writer(temporary, self._stored, (rows, self.width)) as write:
+                first = np.load(parts[0], mmap_mode="r")
+                with row_writer(temporary, first.dtype, (rows, first.shape[1])) as write:
                     for part in parts:
                         write(np.load(part))
                 return
@@ -139,26 +123,22 @@ class FileLayout:
                 for part in parts:
                     writer.write_table(pq.read_table(part, partitioning=None))
 
-    def _writer(self, target: Any) -> pq.ParquetWriter:
+    def _writer(self, path: Path) -> pq.ParquetWriter:
         """Open a Parquet writer that compresses texts, but not vectors."""
         return pq.ParquetWriter(
-            target,
+            path,
             self.schema,
             use_dictionary=False,
             compression={self.key: "zstd"},
             write_statistics=False,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings that decide the content of the files, for the manifest."""
-        # A message names the first that changed: `compress`, which decides the type.
-        compress = {} if self.compression is None else {"compress": self.compression.name}
-        return compress | {
-            "format": self.format,
-            "dtype": self._dtype,
-            "dim": self.dim,
-            "key": self.key,
-        }
+
+def vector_field(name: str, numbers: Numbers, dim: int) -> pa.Field:
+    """Return the Arrow field of stored vectors with `dim` numbers each."""
+    if numbers == "binary":
+        return pa.field(name, pa.list_(pa.uint8(), -(-dim // 8)))
+    return pa.field(name, pa.list_(pa.from_numpy_dtype(np.dtype(numbers)), dim))
 
 
 def as_lists(numbers: NDArray[Any]) -> pa.FixedSizeListArray:
@@ -167,7 +147,6 @@ def as_lists(numbers: NDArray[Any]) -> pa.FixedSizeListArray:
 
 
 MANIFEST = "manifest.json"
-_LOCK = ".lock"
 
 _WORDS = {
     "model": "model",
@@ -199,7 +178,7 @@ class Manifest:
 
 
 class Shards:
-    """The shards of one output; use them while the folder is `held`.
+    """The shards of one output; use them within `working_in`.
 
     A folder can resume with the same `settings` only. The last shard may have fewer than
     `shard_size` rows.
@@ -218,7 +197,6 @@ class Shards:
             self._read()
         else:
             self.write_manifest(folder / MANIFEST)
-        remove_torn(folder)
 
     def __len__(self) -> int:
         return -(-self.rows // self.shard_size)
@@ -280,17 +258,11 @@ class Shards:
                 )
 
 
-def held(folder: Path) -> AbstractContextManager[None]:
-    """Make a folder for shards and lock it; the lock ends if the process dies."""
-    busy = f"{folder}: another process is writing it; wait for it, or give another `output`"
-    return locked(folder / _LOCK, busy)
-
-
 def require_shards(folder: Path) -> None:
     """Refuse a path that is a file, or a folder with content but without a manifest."""
     if (folder / MANIFEST).is_file() or not folder.exists():
         return
-    ours = (_LOCK, f".{MANIFEST}.")  # files left by a kill before the first manifest
+    ours = (".lock", f".{MANIFEST}.")  # files left by a kill before the first manifest
     if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
         raise UserError(f"{folder}: exists already and has no {MANIFEST}. Give another `output`")
 
