@@ -223,6 +223,8 @@ class Hit:
 
 
 Key: TypeAlias = tuple[str, str]
+Cells: TypeAlias = tuple[Any, ...]
+"""Text, metadata and file of a row."""
 
 
 class Row(NamedTuple):
@@ -366,8 +368,8 @@ class Database:
             for batch in query.select([_ROW]).to_batches():
                 yield from batch[_ROW].to_pylist()
 
-    def _known(self, rows: Iterable[str]) -> dict[Key, tuple[Value, ...]]:
-        """Return the text, metadata and file of rows, or of their passages."""
+    def _known(self, rows: Iterable[str]) -> dict[Key, Cells]:
+        """Return the cells of rows, or of their passages."""
         names = ["id", _ROW, "text", *self.columns, _FILE]
         with self._working("read"):
             query = self._table.search().where(self._lancedb.col(_ROW).isin(list(rows)))
@@ -375,7 +377,7 @@ class Database:
         key, row, *values = (found[name].to_pylist() for name in names)
         return dict(zip(zip(key, row, strict=True), zip(*values, strict=True), strict=True))
 
-    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[Key, tuple[Value, ...]], Changes]:
+    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[Key, Cells], Changes]:
         """Delete what is not wanted any more, and return the rows of a slice to encode.
 
         Rows without text are deleted, and old passages of rows that are now split differently. They
@@ -383,10 +385,10 @@ class Database:
         missing rows. Of rows with the same id, the last counts.
 
         Returns:
-            Text, metadata and file of the rows to encode and write; and the counts of all changes.
+            The rows to encode and write, and the counts of all changes.
         """
         passages = {row.id: row.passages for row in rows}
-        wanted: dict[Key, tuple[Any, ...]] = {}
+        wanted: dict[Key, Cells] = {}
         for row in rows:
             if row.passages == passages[row.id]:
                 text = without_surrogates(normalise(row.text))
@@ -407,11 +409,8 @@ class Database:
         changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
         return changed, changes
 
-    def write(self, rows: Mapping[Key, tuple[Value, ...]], vectors: np.ndarray) -> None:
-        """Add rows, or replace rows with the same ids, atomically.
-
-        `rows` has text, metadata and file of each row. The vectors are (row, dim) float32.
-        """
+    def write(self, rows: Mapping[Key, Cells], vectors: np.ndarray) -> None:
+        """Add rows with their vectors (row, dim), or replace rows with the same ids, atomically."""
         names = "id", _ROW, "text", *self.columns, _FILE
         values = zip(*((*key, *values) for key, values in rows.items()), strict=True)
         columns: dict[str, Any] = dict(zip(names, values, strict=True))

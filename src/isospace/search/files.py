@@ -9,10 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from isospace.corpus.corpus import SAMPLE
 from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.passages import coverage
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.places import resolve
 from isospace.encoders.settings import Prompts
 from isospace.errors import UserError, number_of
@@ -60,54 +58,31 @@ def index_files(
         UserError: an input, a prompt, the model or the index is invalid.
     """
     progress, to = progress or Logged(), config.to
-    if not config.inputs and not config.sync:
-        raise UserError(
-            "nothing to index. Give one or more files, or - for standard input, or `sync`, or "
-            "`delete` FILTER"
-        )
-    check_names(config.keep)
-    if config.model is not None:
-        resolve(config.model)  # before the files are read
-    about = About.read(to) if (to / ABOUT).exists() or not config.inputs else None
-    keep = tuple(dict.fromkeys(config.keep)) or tuple(about.columns if about else ())
-    prompts = config.query_prompt, config.document_prompt
-    if about is not None and set(keep) != set(about.columns):
-        raise UserError(
-            f"`keep` {' '.join(keep)}: {to} has the columns "
-            f"{', '.join(about.columns) or 'id and text only'}. For other columns make a new "
-            "index with another `to`"
-        )
-    if about is None:
-        require_room(to)
-        require_writable(to, inside=True, setting="to")
-    elif (*prompts, config.pooling, config.compress) != (None, None, None, None):
-        raise UserError(
-            f"`query_prompt`, `document_prompt`, `pooling`, `compress`: {to} keeps the values it "
-            "was made with. Leave these settings out, or make a new index in another folder (`to`)"
-        )
+    about = _require_fitting(config)
     if not config.inputs:
         return _finish(SearchIndex.open(to, config.model), Changes(), config.sync, progress)
+    keep = tuple(about.columns if about else dict.fromkeys(config.keep))
     root = (to / about.root if about else Path.cwd()).resolve()
     with (
         connected(config.engine),
         open_texts(config.inputs, config.reading, keep, cut_rows=True) as records,
     ):
         progress.line("reading", ", ".join(config.inputs))
-        known = about.columns if about else None
-        rows_seen, columns, first, spread = _survey(records, known)
+        rows_seen, columns, some = _survey(records, about.columns if about else None)
         if about is None:
             index = SearchIndex.create(
                 to,
                 config.model or "minilm",
                 columns,
-                *prompts,
-                bm25_weight=bm25_weight,
-                pooling=config.pooling,
-                compress=config.compress or FULL,
-                fit_on=spread,
-                progress=progress,
+                config,
+                bm25_weight,
+                config.compress or FULL,
+                some,
+                progress,
             )
-            _say_coverage(index.encoder, first, progress)
+            # The tokens of a frozen encoder are not known.
+            if not index.encoder.is_frozen and (found := coverage(index.encoder, some)).warning:
+                progress.line("warning", found.warning)
         else:
             index = SearchIndex.open(to, config.model)
         if summary := index.about.prompts(Prompts()).summary:
@@ -119,6 +94,37 @@ def index_files(
             changes = index.add_rows(files.rows(), advance, on_cluster)
         changes += Changes(deleted=index.database.remove_rows(files.stale()))
     return _finish(index, changes, config.sync, progress)
+
+
+def _require_fitting(config: IndexConfig) -> About | None:
+    """Return the settings of the index, if it exists; refuse settings that do not fit it."""
+    to = config.to
+    if not config.inputs and not config.sync:
+        raise UserError(
+            "nothing to index. Give one or more files, or - for standard input, or `sync`, or "
+            "`delete` FILTER"
+        )
+    check_names(config.keep)
+    if config.model is not None:
+        resolve(config.model)  # before the files are read
+    if config.inputs and not (to / ABOUT).exists():
+        require_room(to)
+        require_writable(to, inside=True, setting="to")
+        return None
+    about = About.read(to)
+    if config.keep and set(config.keep) != set(about.columns):
+        raise UserError(
+            f"`keep` {' '.join(config.keep)}: {to} has the columns "
+            f"{', '.join(about.columns) or 'id and text only'}. For other columns make a new "
+            "index with another `to`"
+        )
+    of_new = config.query_prompt, config.document_prompt, config.pooling, config.compress
+    if of_new != (None, None, None, None):
+        raise UserError(
+            f"`query_prompt`, `document_prompt`, `pooling`, `compress`: {to} keeps the values it "
+            "was made with. Leave these settings out, or make a new index in another folder (`to`)"
+        )
+    return about
 
 
 def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress) -> IndexedFiles:
@@ -154,45 +160,34 @@ def _name(part: TextFile, root: Path) -> str:
     return f"{prefix}{name}"
 
 
-def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
-    """Warn about texts in languages that the encoder does not know, if its tokens are known."""
-    if not encoder.is_frozen and (found := coverage(encoder, first)).warning:
-        progress.line("warning", found.warning)
-
-
 def _survey(
     records: Texts, columns: Mapping[str, ColumnType] | None
-) -> tuple[int, Mapping[str, ColumnType], list[str], list[str]]:
+) -> tuple[int, Mapping[str, ColumnType], list[str]]:
     """Read all files once, and refuse invalid rows.
 
     Returns:
-        The number of rows; the columns, guessed if none are given; the first texts; and a random
-        sample of texts to fit a compression.
+        The number of rows; the columns, guessed if none are given; and a random sample of texts.
     """
     rows, guess = 0, TypeGuess(records.keep)
-    first: list[str] = []
-    spread: list[str] = []
-    draw, texts = Random(0), 0
+    draw, texts, some = Random(0), 0, list[str]()
     for part in records.files():
         for row in part.rows:
             rows += 1
             if row.text.strip():
-                if len(first) < SAMPLE:
-                    first.append(row.text)
                 texts += 1  # reservoir sampling: every text has the same chance
-                if len(spread) < FITTED_ON:
-                    spread.append(row.text)
+                if len(some) < FITTED_ON:
+                    some.append(row.text)
                 elif (place := draw.randrange(texts)) < FITTED_ON:
-                    spread[place] = row.text
+                    some[place] = row.text
             values, where, cell = _metadata(records, part, row)
             if columns is None:
                 guess.see(values, cell)
             else:
                 fit(columns, values, where, cell)
-    if not first:
+    if not some:
         names = ", ".join(source.name for source in records.sources)
         raise UserError(f"{names}: no text to index")
-    return rows, guess.columns if columns is None else columns, first, spread
+    return rows, guess.columns if columns is None else columns, some
 
 
 _FEW_FILES = 32

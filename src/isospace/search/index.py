@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import tee
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -31,6 +31,7 @@ from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.database import (
     SPREAD_SAMPLE,
+    Cells,
     Changes,
     ColumnType,
     Database,
@@ -102,35 +103,6 @@ class About:
     compress: FormName = FULL
     format: int = 3
 
-    @staticmethod
-    def new(
-        folder: Path,
-        encoder: Encoder,
-        columns: Mapping[str, ColumnType],
-        bm25_weight: float | None,
-        pooling: PoolingName | None,
-        compress: FormName,
-    ) -> About:
-        """Return the settings of a new index, with paths valid in any working directory."""
-        place, words = folder_of(encoder.source), word_file(encoder.source)
-        model = encoder.source if place is None else str(place.resolve())
-        if isinstance(encoder, FrozenEncoder) and place is None:
-            model = encoder.given.name
-        if words is not None:
-            model = f"{PREFIX}{words[1]}:{words[0].resolve()}"
-        return About(
-            model,
-            weights_hash(encoder, "document"),
-            encoder.dim,
-            columns,
-            os.path.relpath(Path.cwd(), folder.resolve()),
-            encoder.prompts.query,
-            encoder.prompts.document,
-            bm25_weight=bm25_weight,
-            pooling=pooling,
-            compress=compress,
-        )
-
     def prompts(self, own: Prompts) -> Prompts:
         """Return a model's prompts with the query and document prompts of the index."""
         return replace(own, query=self.query_prompt, document=self.document_prompt)
@@ -169,6 +141,16 @@ def require_room(folder: Path) -> None:
     left = (TABLE, COMPRESSION, f".{COMPRESSION}.", f".{ABOUT}.")
     if any(not name.startswith(left) for name in names):
         raise UserError(f"{folder}: exists already and is not an index. Name another folder")
+
+
+def _lasting_name(encoder: Encoder) -> str:
+    """Return the name of an encoder's model, which is valid in any working directory."""
+    place, words = folder_of(encoder.source), word_file(encoder.source)
+    if words is not None:
+        return f"{PREFIX}{words[1]}:{words[0].resolve()}"
+    if place is not None:
+        return str(place.resolve())
+    return encoder.given.name if isinstance(encoder, FrozenEncoder) else encoder.source
 
 
 def load_model(
@@ -252,10 +234,8 @@ class SearchIndex:
         folder: Path | str,
         model: str | Path = "minilm",
         columns: Mapping[str, ColumnType] | None = None,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
+        settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
         bm25_weight: float | None = None,
-        pooling: PoolingName | None = None,
         compress: FormName = FULL,
         fit_on: Sequence[str] = (),
         progress: Progress | None = None,
@@ -266,11 +246,9 @@ class SearchIndex:
             folder: a new or empty folder.
             model: minilm, a model folder, a run's folder, or a Hub name.
             columns: metadata columns: name -> "str", "int", "float" or "bool".
-            query_prompt: the prompt before every query, as for `load_encoder`.
-            document_prompt: the prompt before every text, as for `load_encoder`.
+            settings: pooling and prompts.
             bm25_weight: default weight of BM25 in hybrid searches, for example the weight that the
                 model's run selected.
-            pooling: the pooling, as for `load_encoder`.
             compress: the storage form of the vectors, from `operators.forms.FORMS`.
             fit_on: typical texts, to fit the storage form if it needs fitting.
             progress: shows the progress of fitting; default: the log.
@@ -285,11 +263,19 @@ class SearchIndex:
         if bm25_weight is not None:
             require_weight(bm25_weight)
         require_room(folder)
-        settings = EncoderSettings(
-            pooling=pooling, query_prompt=query_prompt, document_prompt=document_prompt
-        )
         encoder = load_encoder(str(model), settings)
-        about = About.new(folder, encoder, columns, bm25_weight, pooling, compress)
+        about = About(
+            _lasting_name(encoder),
+            weights_hash(encoder, "document"),
+            encoder.dim,
+            columns,
+            os.path.relpath(Path.cwd(), folder.resolve()),
+            encoder.prompts.query,
+            encoder.prompts.document,
+            bm25_weight=bm25_weight,
+            pooling=settings.pooling,
+            compress=compress,
+        )
         compression = fit_compression(compress, encoder, fit_on, progress or Logged())
         database = Database(folder, columns, compression, new=True)
         if compress != FULL:
@@ -404,20 +390,21 @@ class SearchIndex:
         if on_cluster:
             slices = _without_repeats(slices, again)
 
-        def unencoded() -> Iterator[tuple[dict[Key, tuple[Any, ...]], Changes]]:
-            for some in slices:
-                to_encode, change = self.database.put_unencoded(some)
-                advance(len(some) - len(to_encode))
-                yield to_encode, change
-
-        to_write, ahead = tee(unencoded())
-        texts = ([text for text, *_ in encode.values()] for encode, _ in ahead if encode)
-        vectors = self._encoded(texts, on_cluster, advance)
         changes = Changes()
-        for encoded, change in to_write:
-            if encoded:
-                self.database.write(encoded, next(vectors))
-            changes += change
+        to_write: deque[dict[Key, Cells]] = deque()
+
+        def texts() -> Iterator[list[str]]:
+            nonlocal changes
+            for some in slices:
+                unencoded, change = self.database.put_unencoded(some)
+                changes += change
+                advance(len(some) - len(unencoded))
+                if unencoded:
+                    to_write.append(unencoded)
+                    yield [text for text, *_ in unencoded.values()]
+
+        for vectors in self._encoded(texts(), on_cluster, advance):
+            self.database.write(to_write.popleft(), vectors)
         if again:
             changes += self.add_rows(again, advance, on_cluster)
         return changes
@@ -522,19 +509,16 @@ class SearchIndex:
             )
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
-
-        sample = self.database.sample(len(self), SPREAD_SAMPLE)[1] if hybrid else None
-
-        def find(query: str, vector: np.ndarray) -> list[Hit]:
-            approximate = measured is not None
-            if sample is None:
-                return self.database.nearest(vector, k, where, approximate)
-            return self.database.nearest_by_both(
-                query, vector, k, where, approximate, weight, sample
-            )
-
+        approximate = measured is not None
         vectors = self.database.compression.queries(self._vectors(queries, "query"))
-        hits = list(map(find, queries, vectors))
+        if hybrid:
+            sample = self.database.sample(len(self), SPREAD_SAMPLE)[1]
+            hits = [
+                self.database.nearest_by_both(query, vector, k, where, approximate, weight, sample)
+                for query, vector in zip(queries, vectors, strict=True)
+            ]
+        else:
+            hits = [self.database.nearest(vector, k, where, approximate) for vector in vectors]
         by = f"cosine and words (BM25, weight {weight:g}), hybrid" if hybrid else "cosine"
         if self.about.compress != FULL:
             by += f" of {self.about.compress} vectors"
