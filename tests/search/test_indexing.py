@@ -202,27 +202,19 @@ def test_a_document_that_cannot_be_read_any_more_keeps_its_rows(toy_model, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("cells", "kind", "values"),
+    ("values", "kind", "kept"),
     [
         (["1460323737035677698", "3"], "int", [1460323737035677698, 3]),
         (["9460323737035677698", "1.5"], "str", ["9460323737035677698", "1.5"]),
         (["4e999", "1.5"], "str", ["4e999", "1.5"]),
         (["1e3", "-1.5"], "float", [1000.0, -1.5]),
         (["caf\udce9", ""], "str", ["caf?", None]),
+        ([float("nan"), float("inf"), 1.5], "float", [None, None, 1.5]),
     ],
 )
-def test_no_digit_of_a_cell_is_lost(cells, kind, values):
+def test_no_digit_of_a_value_is_lost(values, kind, kept):
     guess = TypeGuess(["c"])
-    for cell in cells:
-        guess.see({"c": cell}, cell=True)
+    for value in values:
+        guess.see({"c": value}, cell=True)
     assert guess.columns == {"c": kind}
-    fitted = [fit({"c": kind}, {"c": cell}, "row 1", cell=True) for cell in cells]
-    assert [row["c"] for row in fitted] == values
-
-
-def test_what_is_no_finite_number_is_none():
-    guess = TypeGuess(["c"])
-    for value in (float("nan"), float("inf"), 1.5):
-        guess.see({"c": value}, cell=False)
-    assert guess.columns == {"c": "float"}
-    assert fit({"c": "float"}, {"c": float("inf")}, "row 1") == {"c": None}
+    assert [fit({"c": kind}, {"c": value}, "row", cell=True)["c"] for value in values] == kept

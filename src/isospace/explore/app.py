@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from isospace.errors import UserError
-from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
+from isospace.evaluation.geometry import NEIGHBOURS
 from isospace.explore.session import (
     LONGEST,
     LONGEST_SHOWN,
@@ -29,12 +29,7 @@ from isospace.explore.session import (
     MOST_SENTENCES,
     Session,
 )
-from isospace.report.write import (
-    MEASURES,
-    SMALLEST_SAMPLE,
-    spectra_picture,
-    templates,
-)
+from isospace.report.write import space_of, templates
 
 HOST = "127.0.0.1"
 _WORD = re.compile(r"(\w+)")
@@ -42,16 +37,6 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
-_MEANINGS = {
-    "effective_rank": "Number of directions that the vectors use. More is more even.",
-    "isoscore": "Share of the directions that the variance spreads over, 0 to 1. "
-    "Higher is more even.",
-    "mean_cosine": "Mean cosine of two different texts. Near 0 is even; near 1 all texts look "
-    "alike.",
-    "uniformity": "Spread of the texts over the sphere, from 0 (all in one place) to about -4. "
-    "Lower is more even.",
-}
-"""Measure of a space -> its meaning, and the values of an even space."""
 _FILES = {"explore.css": "text/css", "icon.svg": "image/svg+xml"}
 
 
@@ -130,21 +115,8 @@ class Pages:
 
 def geometry_of(session: Session) -> dict[str, Any] | None:
     """Measure and draw the space of each model, for geometry.html; `None` for too few texts."""
-    if len(session.sample) < SMALLEST_SAMPLE:
-        return None
-    vectors = [model.sample for model in session.models]
-    titles = [f"{model.letter}: {model.name}" for model in session.models]
-    spaces = dict(zip(titles, vectors, strict=True))
-    described = [describe(one) for one in vectors]
-    return {
-        "sentences": len(session.sample),
-        "measures": [
-            (MEASURES[key], meaning, [f"{one[key]:.4g}" for one in described])
-            for key, meaning in _MEANINGS.items()
-        ],
-        "spectra": spectra_picture(spaces, "spectra", "Line chart: singular values"),
-        "kept": NEIGHBOURS * neighbour_overlap(*vectors) if len(vectors) == 2 else None,
-    }
+    spaces = {f"{model.letter}: {model.name}": model.sample for model in session.models}
+    return space_of(spaces, "spectra", "Line chart: singular values")
 
 
 def make_app(session: Session) -> Starlette:

@@ -161,11 +161,13 @@ class Session:
             for scores in cosines:
                 scores[own] = -np.inf
         count = min(k, len(self.texts) - (own is not None))
+        orders = [highest(scores, len(scores)) for scores in cosines]
         lists = []
-        for scores, others in zip(cosines, cosines[::-1], strict=True):
+        for scores, order, other_order in zip(cosines, orders, orders[::-1], strict=True):
+            ranks = 1 + np.argsort(other_order)
             neighbours = []
-            for row in highest(scores, count).tolist():
-                rank = _rank(others, row) if len(cosines) == 2 else None
+            for row in order[:count].tolist():
+                rank = int(ranks[row]) if len(orders) == 2 else None
                 shared = rank is not None and rank <= count
                 found = RankedNeighbour(self.texts[row], float(scores[row]), rank, shared)
                 neighbours.append(found)
@@ -350,11 +352,6 @@ def _usable(text: str) -> str:
             f"It begins with: {cleaned[:60]}"
         )
     return cleaned
-
-
-def _rank(scores: np.ndarray, row: int) -> int:
-    """Return the rank of a row, 1 for the highest score; the first of equal scores ranks higher."""
-    return int(1 + (scores > scores[row]).sum() + (scores[:row] == scores[row]).sum())
 
 
 def _differences(matrices: Sequence[np.ndarray]) -> list[Difference]:

@@ -17,8 +17,10 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from isospace.adaptation.results import SearchResults
 from isospace.evaluation.benchmark import BASE
 from isospace.report.run_set import RunSet
+from isospace.statistics.gains import Gain
 from isospace.training.results import BY_LABELS, BY_PAIRS
 from isospace.training.run import Run
 
@@ -232,12 +234,19 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
     )
 
 
-def candidates(best: Values) -> Chart:
-    """Draw the score of each candidate and the interval of its gain, in order from the top.
+def candidates(found: SearchResults) -> Chart:
+    """Draw the MRR x 100 of each candidate and baseline, in order from the top.
 
-    `best` are candidates with name, value, label and state ("base model", "candidate", "selected"
-    or "BM25"); with an interval also low and high.
+    An interval is that of the gain, added to the MRR of the base model.
     """
+    best: Values = []
+    for one in found.best:
+        state = "selected" if one.selected else BASE if one.gain is None else "candidate"
+        best.append(_mark(found, one.kind, one.mrr, one.gain, state, f" ({one.name})"))
+    best[1:1] = [
+        _mark(found, name, found.base.mrr + gain.mean, gain, "BM25")
+        for name, gain in found.baselines.items()
+    ]
     names = [one["name"] for one in best]
     marks = {
         BASE: (_BEFORE, "square"),
@@ -262,3 +271,14 @@ def candidates(best: Values) -> Chart:
         ),
         base.encode(x=x, y=y, color=colour, shape=shape, description="label:N"),
     )
+
+
+def _mark(
+    found: SearchResults, name: str, mrr: float, gain: Gain | None, state: str, note: str = ""
+) -> dict[str, Any]:
+    label = f"{name}: {100 * mrr:.2f}{note}"
+    row = {"name": name, "value": 100 * mrr, "state": state, "label": label}
+    if gain is None:
+        return row
+    low, high = (100 * (found.base.mrr + end) for end in (gain.low, gain.high))
+    return row | {"low": low, "high": high, "label": f"{label}, gain {gain.points}"}

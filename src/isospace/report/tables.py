@@ -76,18 +76,9 @@ def not_shipped(done: Sequence[RunResults]) -> str:
     return f" (shipped by {count} of {len(done)})" if count else done[0].not_shipped
 
 
-State = Literal["base model", "adapted"]
-STATES: tuple[State, ...] = ("base model", "adapted")
-
-
-def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]:
-    """Return the papers' row of each run with STS scores, without empty columns."""
-    return [sts.known() for one in done if (sts := scores_of(one, state).sts) is not None]
-
-
-def scores_of(results: RunResults, state: State) -> BenchmarkScores:
-    """Return the scores of one state of a run."""
-    return results.base if state == "base model" else results.adapted
+def sts_rows(scores: Sequence[BenchmarkScores]) -> list[dict[str, float]]:
+    """Return the papers' row of each encoder with STS scores, without empty columns."""
+    return [one.sts.known() for one in scores if one.sts is not None]
 
 
 def runs_table(run_set: RunSet) -> Table:
@@ -118,18 +109,17 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
     verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
     row = {"run": group + (not_shipped(done) if done else ""), "verdict": verdict}
     if done:
-        mrr = {
-            state: [100 * scores_of(results, state).pairs.mrr for results in done]
-            for state in STATES
-        }
         row["gain in MRR"] = f"{100 * fmean(map(_gain_in_mrr, done)):+.2f}"
-        row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in mrr.items()}
-        sts = {
-            state: [row["Avg"] for row in sts_rows(done, state) if "Avg" in row] for state in STATES
-        }
-        if all(sts.values()):
-            row["gain in STS"] = f"{fmean(sts['adapted']) - fmean(sts['base model']):+.2f}"
-            row |= {f"STS {state}": mean_sd_of_different(values) for state, values in sts.items()}
+        states = {BASE: [one.base for one in done], "adapted": [one.adapted for one in done]}
+        for state, scores in states.items():
+            row[f"MRR {state}"] = mean_sd_of_different([100 * one.pairs.mrr for one in scores])
+        before, after = (
+            [row["Avg"] for row in sts_rows(scores) if "Avg" in row] for scores in states.values()
+        )
+        if before and after:
+            row["gain in STS"] = f"{fmean(after) - fmean(before):+.2f}"
+            row["STS base model"] = mean_sd_of_different(before)
+            row["STS adapted"] = mean_sd_of_different(after)
         row["kept"] = _kept(done)
         row["n"] = str(len(done))
         row["cost"] = max(done, key=lambda results: results.training.seconds).training.cost
@@ -236,7 +226,7 @@ def papers_table(run_set: RunSet) -> Table | None:
     groups = {
         group: runs
         for group, runs in run_set.groups().items()
-        if sts_rows(finished(runs), "base model")
+        if sts_rows([one.base for one in finished(runs)])
     }
     if not groups:
         return None
@@ -244,8 +234,10 @@ def papers_table(run_set: RunSet) -> Table | None:
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
-        bases.setdefault(encoder, _our_row(BASE, encoder, done[:1], "base model"))
-        ours.append(_our_row(group + not_shipped(done), encoder, done, "adapted"))
+        base = sts_rows([done[0].base])
+        bases.setdefault(encoder, _our_row(BASE, STS_COLUMNS, base, encoder))
+        adapted, name = sts_rows([one.adapted for one in done]), group + not_shipped(done)
+        ours.append(_our_row(name, STS_COLUMNS, adapted, encoder, done[0].labels))
     note = f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. {_QUOTED}"
     if any(_ours("stsb-dev") == row["source"] for row in ours):
         note += (
@@ -280,10 +272,9 @@ def transfer_table(run_set: RunSet) -> Table | None:
     for group, runs in groups.items():
         scores = [run.transfer for run in runs]
         protocols += [score["row_protocol"] for score in scores]
-        row = _means(group, TRANSFER_COLUMNS, [score["row"] for score in scores])
-        results = runs[0].finished
+        results, rows = runs[0].finished, [score["row"] for score in scores]
         labels = None if results.ships_base else results.labels
-        ours.append(row | {"base model": ", ".join(_encoder(runs)), "source": _ours(labels)})
+        ours.append(_our_row(group, TRANSFER_COLUMNS, rows, _encoder(runs), labels))
     note = f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. {_QUOTED}"
     published = _published(
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
@@ -305,21 +296,18 @@ def _ours(labels: str | None) -> str:
     return f"ours, dev-selected on {labels}" if labels else "ours"
 
 
-def _means(
-    name: str, columns: Sequence[str], scores: Sequence[Mapping[str, float | None]]
+def _our_row(
+    name: str,
+    columns: Sequence[str],
+    scores: Sequence[Mapping[str, float | None]],
+    encoder: tuple[str, str],
+    labels: str | None = None,
 ) -> dict[str, str]:
+    """Return the row of some runs; `labels` selected their checkpoints."""
     row = {"": name, "n": str(len(scores))}
     for column in columns:
         values = [value for score in scores if (value := score.get(column)) is not None]
         row[column] = mean_sd(values) if values else ""
-    return row
-
-
-def _our_row(
-    name: str, encoder: tuple[str, str], done: Sequence[RunResults], state: State
-) -> dict[str, str]:
-    row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
-    labels = done[0].labels if state == "adapted" else None
     return row | {"base model": ", ".join(encoder), "source": _ours(labels)}
 
 
@@ -371,14 +359,14 @@ def _without_run(table: Table) -> Table:
 
 def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
     """Return the tables of a comparison that have something to show."""
-    makers = (
-        comparison_table,
-        bm25_table,
-        other_text_gains_table,
-        gains_table,
-        differences_table,
-    )
-    return list(filter(None, (make(name, results) for make in makers)))
+    found = [
+        comparison_table(name, results),
+        bm25_table(name, results),
+        other_text_gains_table(name, results),
+        gains_table(name, results),
+        differences_table(name, results),
+    ]
+    return [table for table in found if table is not None]
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:

@@ -8,15 +8,13 @@ from typing import Any
 
 import jinja2
 
-from isospace.adaptation.results import SearchResults, read_base_models, read_candidates
+from isospace.adaptation.results import read_base_models, read_candidates
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.benchmark import BASE
 from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
 from isospace.report import figures
 from isospace.report.figures import Picture
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.tables import all_tables, is_published
-from isospace.statistics.gains import Gain
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
 from isospace.system.unicode import without_surrogates
@@ -28,12 +26,26 @@ SMALLEST_SAMPLE = 12
 """Smallest number of sentences with ten neighbours each."""
 
 MEASURES = {
-    "effective_rank": "effective rank",
-    "isoscore": "IsoScore",
-    "mean_cosine": "mean cosine",
-    "uniformity": "uniformity",
+    "effective_rank": (
+        "effective rank",
+        "Number of directions that the vectors use. More is more even.",
+    ),
+    "isoscore": (
+        "IsoScore",
+        "Share of the directions that the variance spreads over, 0 to 1. Higher is more even.",
+    ),
+    "mean_cosine": (
+        "mean cosine",
+        "Mean cosine of two different texts. Near 0 is even; near 1 all texts look alike.",
+    ),
+    "uniformity": (
+        "uniformity",
+        "Spread of the texts over the sphere, from 0 (all in one place) to about -4. Lower is more "
+        "even.",
+    ),
 }
-"""Measure of a space -> its name for people; docs/reference/protocols.md describes them."""
+"""Measure of a space -> its name for people, and its meaning with the values of an even space;
+docs/reference/protocols.md describes them."""
 
 
 def write_report(
@@ -167,30 +179,46 @@ def _fact(value: Any) -> str:
 
 def _space(run: Run, number: int) -> dict[str, Any] | None:
     """Return the part on the space of the run's sample; `None` if it has too few sentences."""
-    sample = run.sample
-    if sample is None or len(sample.sentences) < SMALLEST_SAMPLE:
+    if run.sample is None:
         return None
-    before, after = describe(sample.before), describe(sample.after)
-    measures = [
-        {"measure": title, "before": f"{before[key]:.4g}", "after": f"{after[key]:.4g}"}
-        for key, title in MEASURES.items()
+    spaces = {"before": run.sample.before, "after": run.sample.after}
+    space = space_of(spaces, f"spectra-{number}", "Line chart: singular values before and after")
+    if space is None:
+        return None
+    rows = [
+        {"measure": title, **dict(zip(spaces, values, strict=True))}
+        for title, _, values in space["measures"]
     ]
+    return space | {"measures": Table("space", "The use of the space", rows)}
+
+
+def space_of(
+    spaces: Mapping[str, figures.Vectors], name: str, description: str
+) -> dict[str, Any] | None:
+    """Measure and draw one or two spaces of vectors (n, dim); `None` for too few texts.
+
+    `name` and `description` are those of the picture. "measures" has the name, the meaning and the
+    values of each measure.
+    """
+    vectors = list(spaces.values())
+    if len(vectors[0]) < SMALLEST_SAMPLE:
+        return None
+    described = [describe(one) for one in vectors]
     return {
-        "sentences": len(sample.sentences),
-        "spectra": spectra_picture(
-            {"before": sample.before, "after": sample.after},
-            f"spectra-{number}",
-            "Line chart: singular values before and after",
+        "sentences": len(vectors[0]),
+        "measures": [
+            (title, meaning, [f"{one[key]:.4g}" for one in described])
+            for key, (title, meaning) in MEASURES.items()
+        ],
+        "spectra": figures.picture(
+            figures.spectra(spaces),
+            name,
+            description,
+            "Singular values",
+            "The flatter, the more evenly the space is used; the scale is logarithmic.",
         ),
-        "measures": Table("space", "The use of the space", measures),
-        "kept": NEIGHBOURS * neighbour_overlap(sample.before, sample.after),
+        "kept": NEIGHBOURS * neighbour_overlap(*vectors) if len(vectors) == 2 else None,
     }
-
-
-def spectra_picture(spaces: Mapping[str, figures.Vectors], name: str, description: str) -> Picture:
-    """Draw `figures.spectra` with title and caption."""
-    caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
-    return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
 
 
 def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
@@ -202,7 +230,7 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
     if candidates is None:
         return None
     picture = figures.picture(
-        figures.candidates(_marks(candidates)),
+        figures.candidates(candidates),
         f"candidates-{number}",
         "Chart: validation MRR of each candidate",
         "Candidates",
@@ -250,36 +278,3 @@ def _base_models(run: Run) -> Table | None:
         "and the model. Texts a second were timed in turns. The last column names the model that "
         f"was then fine-tuned. {compared.verdict}",
     )
-
-
-def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
-    """Return the values of each candidate and baseline for `figures.candidates`, x 100.
-
-    An interval is that of the gain, added to the MRR of the base model.
-    """
-    base = candidates.base.mrr
-
-    def mark(
-        name: str, mrr: float, state: str, gain: Gain | None, note: str = ""
-    ) -> dict[str, Any]:
-        label = f"{name}: {100 * mrr:.2f}{note}"
-        values = {"name": name, "value": 100 * mrr, "state": state, "label": label}
-        if gain is None:
-            return values
-        interval = {"low": 100 * (base + gain.low), "high": 100 * (base + gain.high)}
-        return values | interval | {"label": f"{label}, gain {gain.points}"}
-
-    first, *others = (
-        mark(
-            one.kind,
-            one.mrr,
-            "selected" if one.selected else BASE if one.gain is None else "candidate",
-            one.gain,
-            f" ({one.name})",
-        )
-        for one in candidates.best
-    )
-    baselines = (
-        mark(name, base + gain.mean, "BM25", gain) for name, gain in candidates.baselines.items()
-    )
-    return [first, *baselines, *others]

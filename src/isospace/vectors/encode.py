@@ -74,7 +74,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     progress = progress or Logged()
     _require_room(config)
     with connected(config.engine), open_texts(config.inputs, config.reading) as texts:
-        encoder = _load(config)
+        encoder = load_encoder(config.model, config)
         if prompt := encoder.prompts.for_side(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
         scanned = texts.scan()
@@ -114,10 +114,6 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             if config.single:
                 _join(config, layout, shards)
     return encoded
-
-
-def _load(config: EncodeConfig) -> Encoder:
-    return load_encoder(config.model, config)
 
 
 def _compression(
@@ -179,12 +175,12 @@ def _encode_missing(
 
         if task.config.engine == "local":
             for shard in missing:
-                shards.finish(shard.index, task.write(encoder, shard, on_batch))
+                shards.finish(*task.write(encoder, on_batch, shard))
         else:
             begin = partial(_on_cluster, task)
-            for shard_index, rows, digest in map_on_cluster(begin, missing, task.config.workers):
-                on_batch(rows)
-                shards.finish(shard_index, digest)
+            for index, digest in map_on_cluster(begin, missing, task.config.workers):
+                on_batch(shards.size(index))
+                shards.finish(index, digest)
             remove_torn(task.config.shard_folder)  # files of workers that died
     return Encoded(shards.rows, before, done, speed)
 
@@ -219,8 +215,10 @@ class _Task:
     config: EncodeConfig
     layout: FileLayout
 
-    def write(self, encoder: Encoder, shard: _Shard, on_batch: Callable[[int], None]) -> str:
-        """Encode and write one shard; return the hash of its file.
+    def write(
+        self, encoder: Encoder, on_batch: Callable[[int], None], shard: _Shard
+    ) -> tuple[int, str]:
+        """Encode and write one shard; return its index and the hash of its file.
 
         Rows are sorted by length and batched within a window. A shard consists of whole windows, so
         that batches and vectors do not depend on the size of the shards.
@@ -236,27 +234,20 @@ class _Task:
             for start in range(0, len(shard.texts), self.config.WINDOW)
         ]
         self.layout.write(shard.path, shard.keys, np.concatenate(windows))
-        return file_hash(shard.path)
+        return shard.index, file_hash(shard.path)
 
 
-def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, int, str]]:
-    """Load the model on a machine of a cluster, and return the function that writes a shard.
-
-    The function returns the shard's index and number of rows, and the hash of its file.
-    """
+def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, str]]:
+    """Load the model on a machine of a cluster, and return the function that writes a shard."""
     require_seen(task.config.shard_folder / MANIFEST)
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    encoder = _load(task.config)
+    encoder = load_encoder(task.config.model, task.config)
     if weights_hash(encoder, task.config.side) != task.layout.about["model"]:
         raise UserError(
             f"{task.config.model}: the machine {socket.gethostname()} has a different model under "
             "this name. Give a folder that all machines share"
         )
-
-    def write(shard: _Shard) -> tuple[int, int, str]:
-        return shard.index, len(shard.texts), task.write(encoder, shard, lambda rows: None)
-
-    return write
+    return partial(task.write, encoder, lambda rows: None)
 
 
 def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
