@@ -62,9 +62,9 @@ def working_in(folder: Path, how_to_go_on: str, lock: str = ".lock") -> Iterator
             yield
         except torch.OutOfMemoryError as error:
             raise Stopped(
-                "out of memory. Start a new run with a smaller `max_length`, if the command has this "
-                "setting; `isospace train` also takes a smaller `batch_size`, and `pass_tokens`. Or "
-                f"free memory and continue: {how_to_go_on}"
+                "out of memory. Start a new run with a smaller `max_length`, if the command has "
+                "this setting; `isospace train` also takes a smaller `batch_size`, and "
+                f"`pass_tokens`. Or free memory and continue: {how_to_go_on}"
             ) from error
 
 
