@@ -20,13 +20,13 @@ from isospace.cli import main
 from isospace.comparison import cells
 from isospace.comparison.cells import Ended
 from isospace.comparison.compare import candidate, compare
+from isospace.config import EncodeConfig
 from isospace.errors import UserError
 from isospace.search import database
 from isospace.system import cluster
 from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.vectors.encode import encode
-from isospace.vectors.encode_config import EncodeConfig
 
 ROWS = 2 * 4096 + 500
 

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from isospace.cli import main
+from isospace.config import EncodeConfig
 from isospace.encoders.encoder import Encoder
-from isospace.vectors.encode_config import EncodeConfig
 
 
 @pytest.mark.exhaustive

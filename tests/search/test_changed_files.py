@@ -9,10 +9,10 @@ from row_files import write_rows
 from search_index import index_files, killed_at, run, texts_of
 from toy import sentences
 
+from isospace.config import Reading
 from isospace.search import Changes, database
 from isospace.search.database import Database
 from isospace.system.progress import Silent
-from isospace.vectors.encode_config import Reading
 
 TEXTS = {
     name: f"The {name} sits by the old river and waits." for name in ("cat", "dog", "bird", "it's")

@@ -12,9 +12,9 @@ import pytest
 import torch
 from toy import sentences
 
+from isospace.config import EncodeConfig
 from isospace.system.progress import Silent
 from isospace.vectors.encode import encode
-from isospace.vectors.encode_config import EncodeConfig
 
 ROWS = 600
 TEXTS = [*sentences(ROWS - 4, seed=1), "", "   ", "😀 大きさ", "the cat " * 90]

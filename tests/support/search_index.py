@@ -10,11 +10,11 @@ import pytest
 from toy import sentences
 
 from isospace.cli import main
+from isospace.config import IndexConfig
 from isospace.encoders.loading import load_encoder
 from isospace.search import Changes, SearchIndex, database, files, index as module
 from isospace.search.database import Database
 from isospace.system.progress import Silent
-from isospace.vectors.encode_config import IndexConfig
 
 TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大きさ"]
 YEARS = [1900 + i % 100 for i in range(len(TEXTS))]

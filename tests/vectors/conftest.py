@@ -2,7 +2,7 @@
 
 import pytest
 
-from isospace.vectors.encode_config import EncodeConfig
+from isospace.config import EncodeConfig
 
 
 @pytest.fixture

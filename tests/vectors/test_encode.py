@@ -26,10 +26,10 @@ from toy import sentences
 from warm import WarmProcess
 
 from isospace.commands.searching import Encode
+from isospace.config import AS_LINES, Reading
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.vectors import encode as module
-from isospace.vectors.encode_config import AS_LINES, Reading
 
 
 def test_every_row_gets_its_vector(config, toy_model):

@@ -11,10 +11,10 @@ import pytest
 from encode_files import ROWS, Watched, files, run
 from toy import write_toy_model
 
+from isospace.config import Reading
 from isospace.errors import Stopped, UserError
 from isospace.system.lifecycle import working_in
 from isospace.vectors import encode as module
-from isospace.vectors.encode_config import Reading
 from isospace.vectors.vector_files import FileLayout
 
 

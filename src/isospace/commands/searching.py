@@ -13,9 +13,9 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
+from isospace.config import EncodeConfig, IndexConfig
 from isospace.errors import UserError, number_of
 from isospace.system.unicode import in_one_line
-from isospace.vectors.encode_config import EncodeConfig, IndexConfig
 
 if TYPE_CHECKING:
     from isospace.search import Hit

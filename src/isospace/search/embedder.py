@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from isospace.config import Reading
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.settings import EncoderSettings, PoolingName, Precision, Side
@@ -18,7 +19,6 @@ from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.consent import consenting, current_consent, trusting_code
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import normalise, require_strings
-from isospace.vectors.encode_config import Reading
 from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray

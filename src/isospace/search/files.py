@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from isospace.config import IndexConfig
 from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.passages import coverage
 from isospace.encoders.places import resolve
@@ -21,7 +22,6 @@ from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, r
 from isospace.system.cluster import connected
 from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.encode_config import IndexConfig
 from isospace.vectors.texts import TextFile, TextRow, Texts, open_texts
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from transformers.utils.logging import disable_progress_bar
 
+from isospace.config import EncodeConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
@@ -30,7 +31,6 @@ from isospace.system.files import (
 )
 from isospace.system.lifecycle import working_in
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
 from isospace.vectors.vector_files import (
     FILE,

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isospace.config import CorpusConfig
+from isospace.config import CorpusConfig, Reading
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import DOCSTRINGS
@@ -30,7 +30,6 @@ from isospace.corpus.sources import STANDARD_INPUT, Source, require_columns
 from isospace.errors import UserError
 from isospace.system.files import cache_folder
 from isospace.system.unicode import normalise, without_surrogates
-from isospace.vectors.encode_config import Reading
 
 logger = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+from isospace.config import VectorFormat
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.settings import Side
@@ -38,7 +39,6 @@ from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, row_writer, write_arrays
 from isospace.system.files import atomic_path, expanded, file_hash
 from isospace.system.progress import Progress
-from isospace.vectors.encode_config import Format
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class FileLayout:
     `key` names the first column in Parquet. `about` is metadata, stored under the key `isospace`.
     """
 
-    format: Format
+    format: VectorFormat
     dim: int
     key: Literal["text", "id"]
     about: Mapping[str, Any]
