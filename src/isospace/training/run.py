@@ -143,8 +143,15 @@ class Run:
 
     @property
     def results(self) -> RunResults | None:
-        """Results of the run; `None` if it is not finished."""
-        return read_results(self.results_path) if self.results_path.is_file() else None
+        """Results of the run; `None` if it is not finished.
+
+        A run whose model was removed is not finished either, if its checkpoint is there: resuming
+        makes the model again.
+        """
+        removed = not self.model_folder.is_dir() and self.last_checkpoint.is_file()
+        if removed or not self.results_path.is_file():
+            return None
+        return read_results(self.results_path)
 
     @property
     def finished(self) -> RunResults:
@@ -152,19 +159,6 @@ class Run:
         results = self.results
         if results is None:
             raise UserError(f"{self.folder}: this run is not finished; {self.how_to_resume}")
-        return results
-
-    @property
-    def complete(self) -> RunResults | None:
-        """Results of the run; `None` if it is not finished or its model was removed.
-
-        A removed model is made again from the kept weights when the run is resumed.
-        """
-        if not self.model_folder.is_dir() and self.last_checkpoint.is_file():
-            return None
-        results = self.results
-        if results is not None:
-            require_undamaged(self.model_folder)
         return results
 
     def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:
@@ -311,7 +305,14 @@ def start_or_resume(
     read: Callable[[Run], Config],
     work: Callable[[Config, Run | None, StopRequest], FinishedRun],
 ) -> FinishedRun:
-    """Make a new run, continue a stopped one, or return the results of a finished one."""
+    """Make a new run, continue a stopped one, or return the results of a finished one.
+
+    Args:
+        config: the settings of a new run.
+        resume: the folder of a run, instead of `config`.
+        read: returns the settings of a run to resume.
+        work: does the work, in a new run if it gets none.
+    """
     run = None if resume is None else Run(Path(resume))
     with stoppable(lambda: "no run was begun" if run is None else run.how_to_resume) as stop:
         if config is not None and run is None:
@@ -321,7 +322,8 @@ def start_or_resume(
             config = cast(Config, replace(given, data=sts_data(given.data)))
         elif config is None and run is not None:
             config = read(run)
-            if (results := run.complete) is not None:
+            if (results := run.results) is not None:
+                require_undamaged(run.model_folder)
                 return FinishedRun(run, results, earlier=True)
         else:
             raise UserError("give either the settings of a new run or the folder of a run")
