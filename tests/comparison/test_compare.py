@@ -28,8 +28,8 @@ from isospace.recipes import find
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.system.progress import Silent
-from isospace.training.finish import AFTER, BEFORE
 from isospace.training.run import Run
+from isospace.training.train import AFTER, BEFORE
 
 
 def test_contestants_are_read(base):

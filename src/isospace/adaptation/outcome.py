@@ -28,9 +28,9 @@ from isospace.statistics.verdict import (
     rounded,
 )
 from isospace.training.card import has_query_map, write_query_map
-from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
 from isospace.training.results import Choice, RunResults
 from isospace.training.run import FinishedRun
+from isospace.training.train import ModelScores, run_results, show_verdict, write_run
 
 FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""

@@ -26,8 +26,8 @@ from isospace.statistics.selection import best_position
 from isospace.statistics.verdict import GAIN_ERROR_SHARE, error_share
 from isospace.system.progress import Progress
 from isospace.system.signals import StopRequest
-from isospace.training.finish import ModelScores
 from isospace.training.run import Run
+from isospace.training.train import ModelScores
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,8 @@ from isospace.system.cluster import Engine, map_on_cluster, require_seen
 from isospace.system.consent import SAFE_PATH, trusts_code
 from isospace.system.progress import Advance, Logged, Progress, Silent
 from isospace.system.signals import END_WITH_INPUT, is_main_process, launched, polite_stop
-from isospace.training.finish import AFTER
 from isospace.training.run import Run, begun
-from isospace.training.train import train
+from isospace.training.train import AFTER, train
 
 Item = TypeVar("Item")
 

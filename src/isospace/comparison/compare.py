@@ -31,9 +31,9 @@ from isospace.system.files import expanded, require_writable
 from isospace.system.lifecycle import stoppable, working_in
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import is_main_process
-from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data, base_encoder, require_usable
 from isospace.training.run import REPORT, Run, begun
+from isospace.training.train import ModelScores
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size")

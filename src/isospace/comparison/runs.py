@@ -42,10 +42,10 @@ from isospace.statistics.verdict import (
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.progress import Progress
-from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
 from isospace.training.results import BY_LABELS, BY_LAST, BY_PAIRS
 from isospace.training.run import Run
+from isospace.training.train import ModelScores
 
 _PREFIX = "other_text/"
 _SCORES, _ITEMS = "scores.json", "items.npz"

@@ -59,10 +59,10 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.examples import related_texts
-from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.results import Origin
 from isospace.training.run import Run, maker_of, run_of
+from isospace.training.train import ModelScores
 
 FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"

@@ -56,9 +56,9 @@ from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading, usage_of
 from isospace.training.examples import related_texts
-from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data, base_encoder, load_data
 from isospace.training.results import BeforeAndAfter, Origin
+from isospace.training.train import ModelScores
 from isospace.whiten.fitting import (
     FITTED_ON,
     FittedMap,
