@@ -36,7 +36,7 @@ def stopping(how_to_go_on: Callable[[], str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         raise Interrupted(f"interrupted; {how_to_go_on()}") from error
-    except BrokenPipeError:  # the reader of the output has seen enough
+    except ConnectionError:  # no disk: a network, or a closed pipe of standard output
         raise
     except OSError as error:  # a full disk
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
