@@ -35,10 +35,9 @@ from documents import PRECISION, TOKENS
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import THROUGH
 from isospace.adaptation.results import read_candidates
-from isospace.config import AdaptConfig, CorpusConfig, WhitenConfig
+from isospace.config import AdaptConfig, CorpusConfig, EvaluateConfig, WhitenConfig
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate_models
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.hybrid import BM25Comparison, Way
 from isospace.evaluation.own import OwnFilesScores
 from isospace.evaluation.own_data import load_judged

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
         AskConfig as AskConfig,
         CorpusConfig as CorpusConfig,
         DistillConfig as DistillConfig,
+        EvaluateConfig as EvaluateConfig,
         TrainConfig as TrainConfig,
         WhitenConfig as WhitenConfig,
     )
     from isospace.errors import Stopped as Stopped, UserError as UserError
     from isospace.evaluation.evaluate import evaluate as evaluate
-    from isospace.evaluation.evaluate_config import EvaluateConfig as EvaluateConfig
     from isospace.export.distill import distill as distill
     from isospace.objectives import OBJECTIVES as OBJECTIVES
     from isospace.questions.ask import ask as ask
@@ -41,7 +41,7 @@ _MODULES = {
     "CorpusConfig": "config",
     "DistillConfig": "config",
     "Embedder": "search.embedder",
-    "EvaluateConfig": "evaluation.evaluate_config",
+    "EvaluateConfig": "config",
     "ObjectiveLoss": "training.objective_loss",
     "Stopped": "errors",
     "TrainConfig": "config",

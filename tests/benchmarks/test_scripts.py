@@ -14,9 +14,8 @@ import pytest
 from searches import write_documents
 
 from isospace.comparison.compare import compare
-from isospace.config import TrainConfig
+from isospace.config import EvaluateConfig, TrainConfig
 from isospace.evaluation.evaluate import evaluate
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.other_text import CARRIED, DATA, carried
 from isospace.evaluation.retrieval import DISPLACEMENT
 from isospace.training.results import RunResults, read_results

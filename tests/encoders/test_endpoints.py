@@ -20,12 +20,11 @@ from starlette.responses import Response
 from toy import run_card, sentences
 
 from isospace.adaptation.adapt import adapt
-from isospace.config import AdaptConfig, CorpusConfig, WhitenConfig
+from isospace.config import AdaptConfig, CorpusConfig, EvaluateConfig, WhitenConfig
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.search.embedder import load
 from isospace.system.consent import ASKED_FROM, Consent, consenting
 from isospace.system.endpoints import Address, Endpoint

@@ -12,10 +12,10 @@ from sts_files import write, write_senteval
 from toy import sentences
 
 from isospace.cli import main
+from isospace.config import EvaluateConfig
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.evaluation.evaluate import TASKS, Evaluation, evaluate
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.task import Conditions
 from isospace.evaluation.transfer import TransferResult, TransferScore
 

@@ -20,9 +20,8 @@ from isospace.commands.options import (
     recipes_in,
 )
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.config import TrainConfig
+from isospace.config import COMPRESS_READS, EvaluateConfig, TrainConfig
 from isospace.errors import UserError
-from isospace.evaluation.evaluate_config import COMPRESS_READS, EvaluateConfig
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.cluster import Engine
 from isospace.system.settings import to_dict

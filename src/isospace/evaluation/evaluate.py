@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from isospace.config import EvaluateConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.settings import Precision
 from isospace.errors import UserError
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import geometry_task
 from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_gains
 from isospace.evaluation.own_data import load_own_files

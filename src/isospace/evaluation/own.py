@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
-from isospace.evaluation.evaluate_config import DataKind
+from isospace.config import DataKind
 from isospace.evaluation.geometry import NEIGHBOURS, Embeddings, as_array, normalised
 from isospace.evaluation.hybrid import (
     BM25Comparison,

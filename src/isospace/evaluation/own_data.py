@@ -25,11 +25,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from isospace.config import DataKind, EvaluateConfig
 from isospace.corpus.groups import group_key, unit_of
 from isospace.corpus.records import GENERATED_BY, Cells, read_rows
 from isospace.corpus.sources import Source, file_source
 from isospace.errors import UserError, number_of
-from isospace.evaluation.evaluate_config import DataKind, EvaluateConfig
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import JudgedQueries
 from isospace.system.files import expanded

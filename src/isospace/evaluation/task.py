@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from isospace.evaluation.evaluate_config import EvaluateConfig
+from isospace.config import EvaluateConfig
 from isospace.evaluation.own_data import OwnData
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.senteval import STSSet

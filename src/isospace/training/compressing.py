@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig, EvaluateConfig, TrainConfig
 from isospace.corpus.examples import evenly
 from isospace.encoders.loading import as_encoder
 from isospace.errors import UserError
@@ -14,7 +14,6 @@ from isospace.evaluation.compression import (
     CompressionResults,
     measure_forms,
 )
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached
 from isospace.evaluation.retrieval import JudgedQueries
