@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.corpus.sources import Source, read_lines
 from isospace.errors import UserError, first_line, number_of
@@ -41,29 +42,18 @@ TRANSFER_LAYOUT = (
 )
 
 
-@dataclass(frozen=True)
-class _SplitFiles:
-    """Files of a scored set's splits, and the positions of s1, s2 and score in `width` columns."""
-
-    folder: str
-    files: dict[str, str]
-    columns: tuple[int, int, int]
-    width: int
-    header_lines: int
-
-
 _SCORED_SPLITS = {
-    "STSBenchmark": _SplitFiles(
-        "STS/STSBenchmark",
-        {"train": "sts-train.csv", "dev": "sts-dev.csv", "test": "sts-test.csv"},
-        (5, 6, 4), 7, header_lines=0,
-    ),
-    "SICKRelatedness": _SplitFiles(
-        "SICK",
-        {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"},
-        (1, 2, 3), 5, header_lines=1,
-    ),
-}  # fmt: skip
+    "STSBenchmark": {
+        split: f"STS/STSBenchmark/sts-{split}.csv" for split in ("train", "dev", "test")
+    },
+    "SICKRelatedness": {
+        "train": "SICK/SICK_train.txt",
+        "dev": "SICK/SICK_trial.txt",
+        "test": "SICK/SICK_test_annotated.txt",
+    },
+}
+_SCORED_COLUMNS = {"STSBenchmark": (7, (5, 6, 4)), "SICKRelatedness": (5, (1, 2, 3))}
+"""Set -> number of columns, and the positions of both sentences and of the score."""
 
 _FILE_OF_EACH_LABEL = {
     "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
@@ -82,11 +72,10 @@ _FILE_OF_EACH_SPLIT = {
 TRANSFER_NAMES = (*_FILE_OF_EACH_LABEL, *_FILE_OF_EACH_SPLIT)
 """The seven transfer tasks, in the order of the papers' columns."""
 
-_TWO_CLASSES = ("0", "1")
-_QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-LABELS = dict.fromkeys(TRANSFER_NAMES, _TWO_CLASSES) | {"TREC": _QUESTIONS}
+LABELS = dict.fromkeys(TRANSFER_NAMES, ("0", "1")) | {
+    "TREC": ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+}
 """Transfer task -> its labels in the files; the position of a label is its number here."""
-
 
 COPIES = {
     "STS12": ("mteb/sts12-sts", "a0d554a64d88156834ff5ae9920b964011b16384"),
@@ -118,8 +107,19 @@ class STSSet:
         return STSSet(self.name, {"test": self.subsets["test"]})
 
 
-Example: TypeAlias = tuple[tuple[str, ...], int]
-"""One sentence or the two sentences of a pair, and the number of the label."""
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled sentences, or sentence pairs, in SentEval's order: by length, then by label.
+
+    `sides` are the sentences; for pairs, all first sentences and all second sentences. `labels` are
+    numbers from 0, (row,).
+    """
+
+    sides: tuple[tuple[str, ...], ...]
+    labels: NDArray[np.int64]
+
+
+_Example: TypeAlias = tuple[tuple[str, ...], int]
 
 
 def find_root(folder: Path, names: Sequence[str]) -> Path | None:
@@ -145,7 +145,7 @@ def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:
     """Return sub-set or split -> the scored pairs of one of the seven STS sets."""
     if name in YEARS:
         return {subset: _read_subset(root, name, subset) for subset in YEARS[name]}
-    return {split: _read_split(root, name, split) for split in _SCORED_SPLITS[name].files}
+    return {split: _read_split(root, name, split) for split in _SCORED_SPLITS[name]}
 
 
 def _read_subset(root: Path, name: str, subset: str) -> ScoredPairs:
@@ -168,15 +168,15 @@ def _read_subset(root: Path, name: str, subset: str) -> ScoredPairs:
 
 
 def _read_split(root: Path, name: str, split: str) -> ScoredPairs:
-    layout = _SCORED_SPLITS[name]
-    path = root / layout.folder / layout.files[split]
-    first, second, gold = layout.columns
+    path = root / _SCORED_SPLITS[name][split]
+    width, (first, second, gold) = _SCORED_COLUMNS[name]
     rows = []
     for number, line in enumerate(_read_lines(path, STS_LAYOUT), start=1):
-        if number > layout.header_lines:
-            fields = _scored_fields(path, number, line, layout.width)
-            score = parse_score(path, number, _fold(fields[gold]))
-            rows.append((_fold(fields[first]), _fold(fields[second]), score))
+        if number == 1 and name == "SICKRelatedness":
+            continue  # the header
+        fields = _scored_fields(path, number, line, width)
+        score = parse_score(path, number, _fold(fields[gold]))
+        rows.append((_fold(fields[first]), _fold(fields[second]), score))
     return _scored_pairs(f"{name} {split}", rows, path)
 
 
@@ -203,59 +203,57 @@ def training_files(root: Path, name: str) -> list[Path]:
     return [root / _FILE_OF_EACH_SPLIT[name]["train"]]
 
 
-def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
-    """Return split -> the examples of one of `TRANSFER_NAMES`, in the order of the files.
+def read_labelled(root: Path, name: str) -> dict[str, Labelled]:
+    """Return split -> the examples of one of `TRANSFER_NAMES`.
 
     A task without splits has the single split "all". As in SentEval, a blank line of a binary task
     is an example without words. Files of binary tasks and TREC are read as Latin-1.
     """
-    if name in _FILE_OF_EACH_LABEL:
-        files = training_files(root, name)
-        rows = [(((_fold(x),), y)) for y in (0, 1) for x in _read_latin1(files[y])]
-        splits: dict[str, list[Example]] = {"all": list(rows)}
-    else:
-        read_split = _READERS[name]
-        splits = {split: read_split(root / f) for split, f in _FILE_OF_EACH_SPLIT[name].items()}
+    splits: dict[str, list[_Example]] = {}
+    for label, file in enumerate(_FILE_OF_EACH_LABEL.get(name, ())):
+        every = splits.setdefault("all", [])
+        every += [((_fold(text),), label) for text in _read_latin1(root / file)]
+    for split, file in _FILE_OF_EACH_SPLIT.get(name, {}).items():
+        splits[split] = _read_examples(root / file, name)
     for split, examples in splits.items():
         if not examples:
             raise UserError(
                 f"{root}: no example in {name}'s split {split!r}; expected {TRANSFER_LAYOUT}"
             )
-    return splits
+    return {split: _in_order(examples) for split, examples in splits.items()}
 
 
-def _read_sst2(path: Path) -> list[Example]:
-    rows: list[Example] = []
-    for number, line in enumerate(_read_lines(path, TRANSFER_LAYOUT), start=1):
-        text, label = _labelled_fields(path, number, line, 2)
-        rows.append(((_fold(text),), _label(path, number, label, _TWO_CLASSES)))
+def _read_examples(path: Path, name: str) -> list[_Example]:
+    """Read a file with sentences and labels.
+
+    A line of TREC is such as "NUM:dist How far is it from Denver to Aspen ?".
+    """
+    rows: list[_Example] = []
+    lines = _read_latin1(path) if name == "TREC" else _read_lines(path, TRANSFER_LAYOUT)
+    for number, line in enumerate(lines, start=1):
+        texts: Sequence[str]
+        if name == "TREC":
+            kind, _, *texts = line.strip().partition(" ")
+            label = kind.partition(":")[0]
+        elif name == "SST2":
+            *texts, label = _labelled_fields(path, number, line, 2)
+        elif number > 1:  # MRPC, below its header
+            label, _, _, *texts = _labelled_fields(path, number, line, 5)
+        else:
+            continue
+        if label not in LABELS[name]:
+            raise UserError(
+                f"{path}:{number}: the label {label!r} is unknown; expected one of "
+                f"{', '.join(LABELS[name])}"
+            )
+        rows.append((tuple(map(_fold, texts)), LABELS[name].index(label)))
     return rows
 
 
-def _read_trec(path: Path) -> list[Example]:
-    """Read lines such as "NUM:dist How far is it from Denver to Aspen ?"."""
-    rows: list[Example] = []
-    for number, line in enumerate(_read_latin1(path), start=1):
-        kind, _, question = line.strip().partition(" ")
-        label = _label(path, number, kind.partition(":")[0], _QUESTIONS)
-        rows.append(((_fold(question),), label))
-    return rows
-
-
-def _read_mrpc(path: Path) -> list[Example]:
-    rows: list[Example] = []
-    for number, line in enumerate(_read_lines(path, TRANSFER_LAYOUT)[1:], start=2):
-        label, _, _, first, second = _labelled_fields(path, number, line, 5)
-        pair = _fold(first), _fold(second)
-        rows.append((pair, _label(path, number, label, _TWO_CLASSES)))
-    return rows
-
-
-_READERS: dict[str, Callable[[Path], list[Example]]] = {
-    "SST2": _read_sst2,
-    "TREC": _read_trec,
-    "MRPC": _read_mrpc,
-}
+def _in_order(examples: Sequence[_Example]) -> Labelled:
+    ordered = sorted(examples, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
+    texts, labels = zip(*ordered, strict=True)
+    return Labelled(tuple(zip(*texts, strict=True)), np.array(labels))
 
 
 def _read_lines(path: Path, expected: str) -> list[str]:
@@ -280,14 +278,6 @@ def _labelled_fields(path: Path, number: int, line: str, width: int) -> list[str
         found = number_of(len(fields), "tab-separated fields")
         raise UserError(f"{path}:{number}: {found}; expected {width} ({TRANSFER_LAYOUT})")
     return fields
-
-
-def _label(path: Path, number: int, cell: str, names: Sequence[str]) -> int:
-    if cell not in names:
-        raise UserError(
-            f"{path}:{number}: the label {cell!r} is unknown; expected one of {', '.join(names)}"
-        )
-    return names.index(cell)
 
 
 def _fold(text: str) -> str:

@@ -32,7 +32,7 @@ from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.senteval import (
     LABELS,
     TRANSFER_NAMES,
-    Example,
+    Labelled,
     find_transfer_root,
     read_labelled,
     training_files,
@@ -263,17 +263,6 @@ _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
 _FEWEST = 2 * FOLDS  # examples of a label, so that every inner fold has one
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """Labelled sentences, or sentence pairs, in SentEval's order: by length, then by label.
-
-    `sides` are the sentences; for pairs, all first sentences and all second sentences.
-    """
-
-    sides: tuple[tuple[str, ...], ...]
-    labels: IntArray
-
-
 TransferSet: TypeAlias = dict[str, Labelled]
 """One task: the undivided set "all", or the splits "train", "dev" and "test"."""
 
@@ -395,7 +384,7 @@ def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) ->
 
 def _load_set(root: Path, name: str) -> TransferSet:
     splits = read_labelled(root, name)
-    counts = Counter(label for _, label in next(iter(splits.values())))
+    counts = Counter(next(iter(splits.values())).labels.tolist())
     for label in range(len(LABELS[name])):
         if counts[label] < _FEWEST:
             files = " and ".join(map(str, training_files(root, name)))
@@ -403,10 +392,4 @@ def _load_set(root: Path, name: str) -> TransferSet:
                 f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}. "
                 f"Expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
             )
-    return {split: _labelled(rows) for split, rows in splits.items()}
-
-
-def _labelled(rows: Sequence[Example]) -> Labelled:
-    ordered = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
-    texts, labels = zip(*ordered, strict=True)
-    return Labelled(tuple(zip(*texts, strict=True)), np.array(labels))
+    return splits
