@@ -36,7 +36,6 @@ from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES
 from isospace.config import DistillConfig
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.compression import CompressionResults
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import mrr_of_items, mrr_scores
@@ -45,7 +44,7 @@ from isospace.operators.forms import FORMS, FULL
 from isospace.statistics.gains import gain
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
-from isospace.training.compressing import measure_compression
+from isospace.training.compressing import CompressionResults, measure_compression
 from isospace.training.prepare import load_data
 from isospace.training.run import Run
 

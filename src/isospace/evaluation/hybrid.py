@@ -19,17 +19,15 @@ from isospace.errors import UnknownText, UserError, number_of
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
 from isospace.evaluation.retrieval import (
-    MEASURES,
     JudgedQueries,
     RetrievalScores,
     Targets,
-    measure_ranking,
     mrr_scores,
 )
 from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import product_blocks
-from isospace.statistics.gains import Gain, Scores, gain, mean_scores
+from isospace.statistics.gains import Gain, Scores, gain
 from isospace.statistics.selection import best_position
 
 Way = Literal["encoder", "BM25", "hybrid"]
@@ -130,32 +128,11 @@ def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledR
 
 def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BM25Comparison:
     """Rank all documents for each query in the three ways, and measure the rankings."""
-    vectors = unit_vectors(encode, judged.queries, judged.documents)
     ignored = np.array(judged.ignored or [-1] * len(judged))
-    blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight, ignored)
-    values = {
-        way: measure_ranking(without_ignored(blocks[way](), ignored), judged.judgements)
-        for way in WAYS
-    }
-    groups = np.arange(len(judged))
-    return BM25Comparison(
-        {way: {name: float(of.mean()) for name, of in values[way].items()} for way in WAYS},
-        {
-            way: {name: mean_scores(values[way][name][None], groups) for name in MEASURES}
-            for way in WAYS
-        },
-        weight,
-        "queries",
-    )
-
-
-def without_ignored(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
-    """Set the score of each query's ignored document to -inf; `ignored` is -1 if there is none."""
-    for start, scores in blocks:
-        of_block = ignored[start : start + len(scores)]
-        there = np.flatnonzero(of_block >= 0)
-        scores[there, of_block[there]] = -np.inf
-        yield start, scores
+    _, blocks = _searched(encode, judged.queries, judged.documents, weight, ignored)
+    scores = {way: judged.measure(blocks[way]()) for way in WAYS}
+    values = {way: {name: found.mean for name, found in scores[way].items()} for way in WAYS}
+    return BM25Comparison(values, scores, weight, "queries")
 
 
 @dataclass(frozen=True)
@@ -176,7 +153,9 @@ def rank_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, BaselineRanks]:
     """Rank each pair's second text for its first text, by the encoder and by the baselines."""
-    targets, (first, second), blocks = _searched(encode, pairs, weight)
+    targets = Targets.of_pairs(pairs)
+    texts, itself = targets.texts, targets.itself
+    (first, second), blocks = _searched(encode, pairs.first, texts, weight, itself)
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
     no_shared = None
@@ -202,7 +181,8 @@ def rank_baselines(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, RetrievalScores]:
     """Return the ranks by BM25 alone and by hybrid search."""
-    targets, _, blocks = _searched(encode, pairs, weight)
+    targets = Targets.of_pairs(pairs)
+    _, blocks = _searched(encode, pairs.first, targets.texts, weight, targets.itself)
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 
 
@@ -233,29 +213,23 @@ def compare_pairs(
 
 
 def _searched(
-    encode: Encode, pairs: TextPairs, weight: float
-) -> tuple[Targets, tuple[NDArray[np.float32], NDArray[np.float32]], _BlocksByWay]:
-    """Return the targets of pairs, the vectors of both sides, and the scores by way of search."""
-    targets = Targets.of_pairs(pairs)
-    vectors = unit_vectors(encode, pairs.first, targets.texts)
-    bm25 = BM25(targets.texts)
-    return targets, vectors, _blocks_by_way(*vectors, pairs.first, bm25, weight, targets.itself)
-
-
-def _blocks_by_way(
-    first: NDArray[np.float32],
-    second: NDArray[np.float32],
+    encode: Encode,
     queries: Sequence[str],
-    bm25: BM25,
+    documents: Sequence[str],
     weight: float,
     itself: NDArray[np.int64],
-) -> _BlocksByWay:
-    """Return way of search -> function that yields its scores (query, document) in blocks."""
+) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], _BlocksByWay]:
+    """Return the vectors of queries and documents, and a function for each way of search.
+
+    The function yields the scores (query, document) in blocks.
+    """
+    first, second = unit_vectors(encode, queries, documents)
+    bm25 = BM25(documents)
 
     def bm25_scores(rows: slice) -> NDArray[np.float32]:
         return bm25.scores(queries[rows])
 
-    return {
+    return (first, second), {
         "encoder": lambda: product_blocks(first, second),
         "BM25": lambda: bm25.blocks(queries),
         "hybrid": lambda: _hybrid_blocks(first, second, bm25_scores, weight, itself),

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -316,6 +316,22 @@ class JudgedQueries:
     def __len__(self) -> int:
         """Return the number of queries."""
         return len(self.queries)
+
+    def measure(self, blocks: Iterable[tuple[int, NDArray[Any]]]) -> dict[str, Scores]:
+        """Return every measure of the rankings, by scores (query, document) in blocks."""
+        values = measure_ranking(self._without_ignored(blocks), self.judgements)
+        groups = np.arange(len(self))
+        return {name: mean_scores(of_queries[None], groups) for name, of_queries in values.items()}
+
+    def _without_ignored(
+        self, blocks: Iterable[tuple[int, NDArray[Any]]]
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Set the score of each query's ignored document to -inf."""
+        for start, scores in blocks:
+            for row, place in zip(scores, self.ignored[start:], strict=False):
+                if place >= 0:
+                    row[place] = -np.inf
+            yield start, scores
 
 
 def measure_ranking(

@@ -73,6 +73,9 @@ FORMS: dict[FormName, Form] = {
 FULL: FormName = "float32"
 """The form without loss, which the other forms are compared with."""
 
+FITTED_ON = 3_000
+"""Largest number of texts that a form is fitted on."""
+
 
 def form_named(name: str) -> FormName | None:
     """Return the name of a form if it is one; `None` for other words, such as a path."""

@@ -15,8 +15,7 @@ from isospace.corpus.passages import coverage
 from isospace.encoders.places import resolve
 from isospace.encoders.settings import Prompts
 from isospace.errors import UserError, number_of
-from isospace.evaluation.compression import FITTED_ON
-from isospace.operators.forms import FULL
+from isospace.operators.forms import FITTED_ON, FULL
 from isospace.search.database import Changes, ColumnType, Row, TypeGuess, check_names, fit
 from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, require_room
 from isospace.system.cluster import connected

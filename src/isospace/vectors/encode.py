@@ -18,9 +18,8 @@ from isospace.config import EncodeConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
-from isospace.operators.forms import FORMS, form_named
+from isospace.operators.forms import FITTED_ON, FORMS, form_named
 from isospace.system.cluster import connected, map_on_cluster, require_seen
 from isospace.system.files import (
     building_of,

@@ -31,10 +31,9 @@ from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.settings import Side
 from isospace.errors import UserError
-from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
 from isospace.operators.fitted_whitening import WhiteningMap
-from isospace.operators.forms import FORMS, FormName, Numbers, require_fit
+from isospace.operators.forms import FITTED_ON, FORMS, FormName, Numbers, require_fit
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, row_writer, write_arrays
 from isospace.system.files import atomic_path, expanded, file_hash

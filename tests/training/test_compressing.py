@@ -7,8 +7,8 @@ import pytest
 from sts_files import write
 
 from isospace.cli import main
-from isospace.evaluation.compression import MOST_LOST, measure_forms
 from isospace.evaluation.pairs import TextPairs, sided
+from isospace.training.compressing import MOST_LOST, measure_forms
 
 RANDOM = np.random.default_rng(0)
 CENTRES = RANDOM.normal(size=(400, 32)).astype(np.float32) + 0.5
