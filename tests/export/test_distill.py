@@ -152,10 +152,10 @@ def test_pieces_of_scripts_without_spaces_and_unknown_characters():
 
 
 def test_a_stopped_command_leaves_nothing(config, tmp_path, monkeypatch):
-    def stop(*_):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(distill_module, "write_results", stop)
+    monkeypatch.setattr(distill_module, "save_model", stop)
     with pytest.raises(Interrupted):
         distill(replace(config, output=tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []

@@ -8,33 +8,45 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+
+from isospace.errors import UserError, first_line
+
+if TYPE_CHECKING:
+    from isospace.encoders.encoder import Encoder
 
 IN, OUT = ".lora_A.", ".lora_B."
 """Parts of the parameter names of A, (rank, in), and B, (out, rank)."""
 
 
-def insert(model: nn.Module, rank: int, seed: int) -> None:
-    """Freeze a Hugging Face model, and add an adapter to each of its linear layers.
+def insert(encoder: Encoder, rank: int, seed: int) -> None:
+    """Freeze an encoder, and add an adapter to each linear layer of its transformer.
 
     peft's default is two attention layers in each family that it knows. All layers need no list of
     families, and come close to training all weights (QLoRA, Dettmers et al. 2023, section 4). The
     adapters have no dropout, and the scale of B A is 1. `seed` draws A.
 
     Raises:
-        ValueError: the model has no linear layers.
+        UserError: the transformer has no linear layers.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
+    encoder.requires_grad_(False)
     settings = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear")
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         # GPT-2 stores its matrices transposed; peft handles that with a warning.
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
         torch.default_generator.manual_seed(seed)
-        inject_adapter_in_model(settings, model)
+        try:
+            inject_adapter_in_model(settings, encoder.transformer)
+        except ValueError as error:
+            raise UserError(
+                f"`lora` {rank}: {encoder.source} ({encoder.family}) has no linear layers for "
+                f"adapters ({first_line(error)}). Leave `lora` out"
+            ) from error
 
 
 def has_adapters(module: nn.Module) -> bool:

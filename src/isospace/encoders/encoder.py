@@ -40,7 +40,7 @@ from isospace.encoders.parity import PROBES
 from isospace.encoders.places import merge_first
 from isospace.encoders.settings import NAMES, Precision, Prompts, Side
 from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
-from isospace.errors import UserError, first_line
+from isospace.errors import UserError
 from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
@@ -199,17 +199,6 @@ class Encoder(TextEncoder):
             and not adapters.has_adapters(self.transformer)
             and fast.fits(self.transformer)
         )
-
-    def add_adapters(self, rank: int, seed: int) -> None:
-        """Freeze all weights, and add an adapter of this rank to every linear layer."""
-        self.requires_grad_(False)
-        try:
-            adapters.insert(self.transformer, rank, seed)
-        except ValueError as error:
-            raise UserError(
-                f"`lora` {rank}: {self.source} ({self.family}) has no linear layers for adapters "
-                f"({first_line(error)}). Leave `lora` out"
-            ) from error
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder.

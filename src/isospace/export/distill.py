@@ -3,9 +3,7 @@
 The vectors start as the encoder's vectors of word pieces, and are trained on pairs of the corpus. A
 twin for queries only is trained against the encoder's document vectors, so it can search an index
 of them. Validation pairs select the table of vectors. Test pairs and other text compare twin and
-encoder.
-
-Content of distill.json, and the model card of a static twin.
+encoder. The folder has their scores in distill.json.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way, routed
 from isospace.encoders.saving import save_model
+from isospace.encoders.settings import Prompts
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import BenchmarkScores, hard_pairs, table_rows
 from isospace.evaluation.other_text import (
@@ -57,7 +56,7 @@ from isospace.system.files import atomic_folder, cache_folder, require_new
 from isospace.system.lifecycle import stoppable
 from isospace.system.progress import Logged, Progress
 from isospace.system.tables import markdown_table
-from isospace.training.card import CLASSIC, Usage, heading
+from isospace.training.card import CLASSIC, Usage, classic_usage, heading
 from isospace.training.examples import related_texts
 from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.results import Origin
@@ -68,7 +67,7 @@ FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"
 """Names of the models in tables."""
 
-_FULL = """The twin is for queries and documents of this corpus. Encode both with it. Vectors are
+_FULL = f"""The twin is for queries and documents of this corpus. Encode both with it. Vectors are
 not of length 1: compare them by cosine.
 
 ```python
@@ -80,12 +79,8 @@ vectors = model.encode(["one sentence", "another sentence"])
 
 sentence-transformers loads the same folder:
 
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-```"""
-_QUERIES = """Queries pass static word vectors; documents pass the encoder. An index of the
+{CLASSIC.text}"""
+_QUERIES = f"""Queries pass static word vectors; documents pass the encoder. An index of the
 encoder's vectors stays as it is. Compare vectors by cosine.
 
 Where queries come in, load the static part alone, without torch:
@@ -99,13 +94,7 @@ vectors = queries.encode(["what is looked for"])
 
 Where documents are encoded, load both parts:
 
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-queries = model.encode_query(["what is looked for"])
-documents = model.encode_document(["one text", "another text"])
-```"""
+{classic_usage(Prompts(default_route="document")).text}"""
 
 
 @dataclass(frozen=True)
@@ -204,11 +193,6 @@ class TwinResults:
         return tables
 
 
-def write_results(folder: Path, results: TwinResults) -> None:
-    """Write distill.json into the folder of a twin."""
-    typed_json.write(folder / FILE, results)
-
-
 def read_results(folder: Path) -> TwinResults:
     """Read distill.json from the folder of a twin."""
     return typed_json.read(folder / FILE, TwinResults, "results of distill")
@@ -288,11 +272,10 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
         task = _load(config, progress or Logged())
         words, training, evaluations = _train(task)
         twin: PromptedEncoders = _twin(task, words)
-        results = _results(task, words, training, evaluations, twin)
+        results = _results(task, words, training, evaluations, twin, started)
         with atomic_folder(folder) as building:
-            results = replace(results, seconds=time.monotonic() - started)
             _write(task, words, results, building)
-            write_results(building, results)
+            typed_json.write(building / FILE, results)
     return results
 
 
@@ -381,6 +364,7 @@ def _results(
     pairs: TrainingPairs,
     evaluations: tuple[tuple[int, float], ...],
     twin: PromptedEncoders,
+    started: float,
 ) -> TwinResults:
     """Compare the twin with the encoder on the test pairs and on other text."""
     data, benchmark = task.data, task.data.benchmark
@@ -410,7 +394,7 @@ def _results(
         over_base=None if base is None else gain(scores, base),
         other_text=other_text_scores(before.other_text, after.other_text),
         unit=benchmark.pairs.unit,
-        seconds=0.0,
+        seconds=time.monotonic() - started,
     )
 
 
