@@ -96,34 +96,23 @@ def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
             yield line, (text.rstrip("\n"), *absent)
         return
     blank = tuple("" if column.text else None for column in columns)
-    for line, cells in _cells_by_name(source, columns):
+    rows = _rows(source, columns)
+    header: list[Any] = []
+    if source.format in ("csv", "tsv"):
+        header = list(next(rows, (1, None))[1] or [])
+        _require_columns(f"{source.name}:1", columns, header)
+    for line, cells in rows:
+        place = f"{source.name}:{line}"
         if cells is None:
             yield line, blank
-        else:
-            place = f"{source.name}:{line}"
-            yield line, tuple(_value(place, cells, column) for column in columns)
-
-
-def _cells_by_name(
-    source: Source, columns: Sequence[Column]
-) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield (line number, column -> cell) of the rows of a file with columns; `None` if blank."""
-    if source.format == "parquet":
-        yield from _parquet_rows(source, columns)
-    elif source.format == "jsonl":
-        for line, parsed in _json_rows(source):
-            if isinstance(parsed, list):
+            continue
+        if isinstance(cells, list):
+            if not header:
                 raise UserError(
-                    f"{source.name}:{line}: expected a JSON object with the key "
-                    f'"{columns[0].name}".'
+                    f'{place}: expected a JSON object with the key "{columns[0].name}".'
                 )
-            yield line, parsed
-    else:
-        rows = _table_rows(source)
-        _, header = next(rows, (1, []))
-        _require_columns(f"{source.name}:1", columns, header)
-        for line, row in rows:
-            yield line, _by_name(source, line, header, row) if row else None
+            cells = _by_name(place, header, cells)
+        yield line, tuple(_value(place, cells, column) for column in columns)
 
 
 def read_rows(
@@ -139,36 +128,41 @@ def read_rows(
             line.
     """
     header: list[Any] = []
-    for number, (line, cells) in enumerate(_rows(source)):
+    first = source.format != "jsonl"
+    for line, cells in _rows(source):
+        place = f"{source.name}:{line}"
         if isinstance(cells, dict):
             yield line, cells
-        elif number == 0 and source.format != "jsonl" and is_header(cells):
-            header = cells
-            for name in header:
-                _require_once(f"{source.name}:{line}", name, header)
-        else:
-            yield line, _by_name(source, line, header, cells) if header else cells
+        elif cells is not None and (source.format == "jsonl" or any(map(str.strip, cells))):
+            if first and is_header(cells):
+                header = cells
+                for name in header:
+                    _require_once(place, name, header)
+            else:
+                yield line, _by_name(place, header, cells) if header else cells
+            first = False
 
 
-def _rows(source: Source) -> Iterator[tuple[int, Cells]]:
-    """Yield (line number, cells) of every row that is not blank, including a header."""
+def _rows(
+    source: Source, columns: Sequence[Column] | None = None
+) -> Iterator[tuple[int, Cells | None]]:
+    """Yield (line number, cells) of every row, including a header; `None` for a blank line.
+
+    Only the wanted `columns` of a Parquet file are read; default: all.
+    """
     if source.format == "parquet":
-        yield from _parquet_rows(source)
+        yield from _parquet_rows(source, columns)
     elif source.format == "jsonl":
-        for line, parsed in _json_rows(source):
-            if parsed is not None:
-                yield line, parsed
+        yield from _json_rows(source)
     else:
-        for line, cells in _table_rows(source):
-            if any(cell.strip() for cell in cells):
-                yield line, cells
+        yield from _table_rows(source)
 
 
-def _by_name(source: Source, line: int, header: list[str], cells: list[Any]) -> dict[str, Any]:
+def _by_name(place: str, header: list[str], cells: list[Any]) -> dict[str, Any]:
     """Return column -> cell of a row; refuse a row of another width than the header."""
     if len(cells) != len(header):
         raise UserError(
-            f"{source.name}:{line}: {number_of(len(cells), 'fields')}, the header has "
+            f"{place}: {number_of(len(cells), 'fields')}, the header has "
             f"{len(header)} ({', '.join(header)[:300]}). Mend this line; in csv files, put quotes "
             '("...") around a text that contains the delimiter.'
         )
@@ -189,9 +183,9 @@ def _value(place: str, cells: dict[str, Any], column: Column) -> Any:
 
 
 def _parquet_rows(
-    source: Source, columns: Sequence[Column] | None = None
+    source: Source, columns: Sequence[Column] | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (number of the row, column -> cell); default: all columns."""
+    """Yield (number of the row, column -> cell)."""
     first = 1
     try:
         with pq.ParquetFile(source.path) as file:
@@ -226,8 +220,8 @@ def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
         yield number, parsed
 
 
-def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) of csv or tab-separated text."""
+def _table_rows(source: Source) -> Iterator[tuple[int, list[str] | None]]:
+    """Yield (line number, cells) of csv or tab-separated text, with `None` for a blank line."""
     csv.field_size_limit(_LARGEST_FIELD)  # for the whole process; the default is 128 KiB
     lines = (line for _, line in lines_of(source, newline=""))
     first = next(lines, "")
@@ -242,7 +236,7 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     begin = 1
     try:
         for cells in rows:
-            yield begin, cells
+            yield begin, cells or None
             begin = rows.line_num + 1
     except csv.Error as error:
         raise UserError(f"{source.name}:{begin}: not valid {source.format} ({error}).") from error
