@@ -155,7 +155,7 @@ class Staging:
         return structure, keys[owners]
 
 
-def document_groups(keys: NDArray[np.uint64], alike: NDArray[np.int64]) -> NDArray[np.int64]:
+def document_groups(keys: NDArray[np.uint64], alike: Rows) -> Rows:
     """Return the group of each document, (document,), from 0 on.
 
     `keys` come from the user's column or from folders; else each document is a group. Groups are
@@ -166,9 +166,7 @@ def document_groups(keys: NDArray[np.uint64], alike: NDArray[np.int64]) -> NDArr
     return components(pairs)[: len(own)]
 
 
-def alike_documents(
-    documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def alike_documents(documents: Rows, repeats: Rows, passages: Rows) -> Rows:
     """Pair documents that share half or more of the passages of the shorter one, (pair, 2).
 
     `documents` has the document of each line; `repeats` has pairs of lines that (nearly) repeat
@@ -181,7 +179,7 @@ def alike_documents(
     pairs = np.sort(documents[repeats].reshape(-1, 2), axis=1)
     pairs, shared = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
     sizes = np.bincount(documents[passages])
-    found: NDArray[np.int64] = pairs[2 * shared >= sizes[pairs].min(axis=1)]
+    found: Rows = pairs[2 * shared >= sizes[pairs].min(axis=1)]
     return found
 
 
@@ -233,28 +231,6 @@ FEWEST_PAIRS = 2
 """Least number of held-out pairs: with fewer, a positive has no alternatives."""
 
 
-@dataclass
-class _Built:
-    """The result of a build, apart from the lines.
-
-    Attributes:
-        count: number of passages or examples, including unused ones.
-        held: positions of the held-out lines, ascending.
-        train: positions of the lines to train on, ascending.
-        content: values that identify the corpus, for its digest.
-        same: (line,) a number that lines share if they repeat, or nearly repeat, each other.
-    """
-
-    count: int
-    held: NDArray[np.int64]
-    train: NDArray[np.int64]
-    held_groups: list[str]
-    content: tuple[Any, ...]
-    pairs: Pairs
-    same: NDArray[np.int64]
-    classes: list[str] = field(default_factory=list)
-
-
 def build(
     folder: Path,
     config: CorpusConfig,
@@ -264,29 +240,10 @@ def build(
 ) -> None:
     """Write all files of a corpus into a folder; `unreadable` sources are left out."""
     builder = _Builder(folder, config, sources, excluded, unreadable)
-    built = builder.of_examples() if config.columns else builder.of_documents()
-    if builder.unreadable:
-        builder.counts["unreadable files"] = len(builder.unreadable)
-        _warn_of_unreadable(builder.unreadable)
-    builder.counts |= {
-        "related to what is held out": built.count - len(built.held) - len(built.train),
-        "held out": len(built.held),
-        "for training": len(built.train),
-    }
-    np.save(folder / "held_out.npy", built.held)
-    np.save(folder / "train.npy", built.train)
-    np.save(folder / "same.npy", built.same)
-    about = {
-        "counts": builder.counts,
-        "files": _files(source for source in sources if source.name not in builder.unreadable),
-        "digest": hash_of(repr(built.content).encode()),
-        "pairs": asdict(built.pairs),
-        "group": config.group,
-        "columns": config.columns,
-        "held_groups": built.held_groups,
-        "classes": built.classes,
-    }
-    (folder / "about.json").write_text(json.dumps(about), "utf-8")
+    if config.columns:
+        builder.of_examples()
+    else:
+        builder.of_documents()
 
 
 def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
@@ -300,9 +257,8 @@ def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
 
 def _files(sources: Iterable[Source]) -> dict[str, int]:
     names = {"txt": "txt (lines)", "text": "txt (paragraphs)"}
-    formats = Counter(names.get(source.format, source.format) for source in sources)
-    del formats[DOCSTRINGS]
-    return dict(formats.most_common())
+    formats = (source.format for source in sources if source.format != DOCSTRINGS)
+    return dict(Counter(names.get(format, format) for format in formats).most_common())
 
 
 @dataclass
@@ -323,12 +279,57 @@ class _Builder:
     unreadable: dict[str, UserError]
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
 
-    def _references(self, judged: Sequence[str] = ()) -> list[str]:
+    def _finish(
+        self,
+        count: int,
+        held: Rows,
+        train: Rows,
+        held_groups: list[str],
+        content: tuple[Any, ...],
+        pairs: Pairs,
+        same: Rows,
+        classes: Sequence[str] = (),
+    ) -> None:
+        """Write what the corpus has besides its lines.
+
+        Args:
+            count: number of passages or examples, including unused ones.
+            held: positions of the held-out lines, ascending.
+            train: positions of the lines to train on, ascending.
+            held_groups: name of the group of each held-out line.
+            content: values that identify the corpus, for its digest.
+            pairs: validation and test pairs.
+            same: (line,) a number that lines share if they repeat, or nearly repeat, each other.
+            classes: the labels, sorted.
+        """
+        if self.unreadable:
+            self.counts["unreadable files"] = len(self.unreadable)
+            _warn_of_unreadable(self.unreadable)
+        self.counts |= {
+            "related to what is held out": count - len(held) - len(train),
+            "held out": len(held),
+            "for training": len(train),
+        }
+        for name, rows in (("held_out", held), ("train", train), ("same", same)):
+            np.save(self.folder / f"{name}.npy", rows)
+        about = {
+            "counts": self.counts,
+            "files": _files(one for one in self.sources if one.name not in self.unreadable),
+            "digest": hash_of(repr(content).encode()),
+            "pairs": asdict(pairs),
+            "group": self.config.group,
+            "columns": self.config.columns,
+            "held_groups": held_groups,
+            "classes": classes,
+        }
+        (self.folder / "about.json").write_text(json.dumps(about), "utf-8")
+
+    def _references(self, of_pairs: Sequence[str] = ()) -> list[str]:
         """Return the clean texts that must not be trained on, and their sentences.
 
-        `excluded` can be of any language; `judged` are docstrings of evaluation pairs.
+        They are `excluded`, of any language, and texts of docstrings' validation and test pairs.
         """
-        texts = [*self.excluded, *judged]
+        texts = [*self.excluded, *of_pairs]
         sentences = (document_sentences(text, language_of(text)) for text in self.excluded)
         parts = chain(texts, *sentences, *map(docstring_sentences, texts))
         return [text for text in dict.fromkeys(map(clean, parts)) if text]
@@ -350,7 +351,7 @@ class _Builder:
         prose = without_references(docstrings, references, self.counts)
         return pairs, references, chain(prose, others)
 
-    def of_documents(self) -> _Built:
+    def of_documents(self) -> None:
         """Build from documents: keep each passage once, with the titles and headings above it."""
         config, folder = self.config, self.folder
         pairs, references, documents = self._documents()
@@ -377,25 +378,22 @@ class _Builder:
             final, digest = write_lines(folder, text, lines)
             places = np.searchsorted(lines, kept)
             held_groups = group_names(groups[held], hashes[kept][held, None])
-        held, train, content = places[held], places[train], (digest, pairs)
-        built = _Built(len(kept), held, train, held_groups, content, pairs, kept)
+        held, train, same, content = places[held], places[train], kept, (digest, pairs)
         if staging.structured:
             self.counts["documents"] = staging.structured
             found = structure.take(lines - count)
             barred = barred_lines(found, text, lines, count)
-            related, nearly = Related.build(found, final, built.held, built.train, barred)
-            built.same = nearly if near else first_equal(hashes[lines])
-            built.train = built.train[related.trained[built.train]]
+            related, nearly = Related.build(found, final, held, train, barred)
+            same = nearly if near else first_equal(hashes[lines])
+            train = train[related.trained[train]]
             related.save(folder)
             np.save(folder / "groups.npy", groups)
             relation = None if pairs.test else related.evaluation_relation(config.test_relation)
             if relation is not None:
-                built.pairs = evaluation_pairs(
-                    related, relation, final, built.held, built.held_groups
-                )
-        return built
+                pairs = evaluation_pairs(related, relation, final, held, held_groups)
+        self._finish(len(kept), held, train, held_groups, content, pairs, same)
 
-    def of_examples(self) -> _Built:
+    def of_examples(self) -> None:
         """Build from rows of several texts; each row is an example on consecutive lines."""
         config, folder = self.config, self.folder
         keys = array("Q")
@@ -445,7 +443,7 @@ class _Builder:
                 pairs = Pairs.at(held_pairs, held_groups, *split_groups(held_groups), unit)
         of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
         held, train = held * width + side, train * width
-        return _Built(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
+        self._finish(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
 
     def _usable(self, keys: array[int], labels: list[str]) -> Iterator[str]:
         """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
@@ -476,7 +474,7 @@ class _Builder:
                     yield from texts
 
 
-def _largest_group(groups: NDArray[np.int64], amount: int) -> int:
+def _largest_group(groups: Rows, amount: int) -> int:
     """Return the largest size of a group of passages to hold out.
 
     Few long documents would be few independent observations.
