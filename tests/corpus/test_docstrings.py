@@ -11,8 +11,8 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import (
     docstring_sentences,
     extract,
-    installed_packages,
     is_prose,
+    modules_of,
     natural_pair,
     prose_sentences,
     read_docstrings,
@@ -346,12 +346,8 @@ def test_a_changed_file_is_another_corpus(tmp_path):
         assert len(list(corpora.iterdir())) == count
 
 
-def test_installed_packages_are_read_where_their_modules_are(monkeypatch):
-    assert installed_packages().keys() >= {"numpy", "python"}
-    monkeypatch.setattr(docstrings, "installed_packages", lambda: {"tqdm": ""})
-    found = read_docstrings("docstrings")
-    assert {one.group.partition("/")[0] for one in found} == {"tqdm"}
-    assert "tqdm gui" in {one.title for one in found}
-    monkeypatch.setattr(docstrings, "DISTRIBUTIONS", {"no_such_module": "numpy"})
-    assert "no_such_module" in installed_packages()
-    assert list(docstrings._installed_files("no_such_module")) == []
+def test_modules_of_installed_packages(monkeypatch):
+    monkeypatch.setattr(docstrings, "PACKAGES", ("tqdm", "no_such_module"))
+    names = [name for _, name in modules_of("docstrings")]
+    assert {"tqdm/gui.py", "json/decoder.py"} <= set(names)
+    assert not any("site-packages" in name for name in names)

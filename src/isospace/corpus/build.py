@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -81,32 +82,26 @@ class Staging:
     def lines(self, documents: Iterable[Document]) -> Iterator[str]:
         """Yield the lines of all documents in order, except documents without a usable passage."""
         for document in documents:
-            number = len(self._groups)
             parts = list(self._passages(document))
             if not parts:
                 continue
             self._groups.append(name_hash(document.group))
-            title = clean(document.title)
-            pair = document.summary_next
+            title, pair = clean(document.title), document.summary_next
             structured = bool(title) or len(parts) > 1 or pair is not None
-            if structured:
-                self.structured += 1
+            self.structured += structured
             if title:
-                yield self._line(Role.TITLE, title, number)
+                yield self._line(Role.TITLE, title)
             if pair is not None:
-                yield self._line(Role.SUMMARY, clean(pair[0]), number)
-                yield self._line(Role.NEXT, clean(pair[1]), number)
-            above = -1
-            for section, passage in parts:
-                if section != above:
-                    self._section += 1
-                    above = section
-                    if heading := clean(document.sections[section].heading):
-                        yield self._line(Role.HEADING, heading, number)
-                yield self._line(Role.PASSAGE, passage, number)
-                if structured:
-                    language = document.language or language_of(passage)
-                    yield from self._two_parts(passage, number, language)
+                yield self._line(Role.SUMMARY, clean(pair[0]))
+                yield self._line(Role.NEXT, clean(pair[1]))
+            for section, passages in groupby(parts, key=itemgetter(0)):
+                self._section += 1
+                if heading := clean(document.sections[section].heading):
+                    yield self._line(Role.HEADING, heading)
+                for _, passage in passages:
+                    yield self._line(Role.PASSAGE, passage)
+                    if structured:
+                        yield from self._two_parts(passage, document.language)
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """Yield (section, passage) for passages of a usable length; count the other passages."""
@@ -123,17 +118,18 @@ class Staging:
             else:
                 yield section, passage
 
-    def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
+    def _two_parts(self, passage: str, language: str) -> Iterator[str]:
         """Yield the first sentence and the rest of a passage, if both are long enough."""
-        first, *others = document_sentences(passage, language)
+        first, *others = document_sentences(passage, language or language_of(passage))
         rest = folded("\n".join(others))
         if min(len(first), len(rest)) >= max(1, self._config.min_chars):
-            yield self._line(Role.FIRST, first, number)
-            yield self._line(Role.REST, rest, number)
+            yield self._line(Role.FIRST, first)
+            yield self._line(Role.REST, rest)
 
-    def _line(self, role: Role, text: str, number: int) -> str:
+    def _line(self, role: Role, text: str) -> str:
+        """Record a line of the document that is read now."""
         self._roles.append(role)
-        self._documents.append(number)
+        self._documents.append(len(self._groups) - 1)
         self._sections.append(self._section)
         return text
 

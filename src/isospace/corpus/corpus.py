@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus.build import FEWEST_PAIRS, build
-from isospace.corpus.docstrings import DOCSTRINGS, versions_of
+from isospace.corpus.docstrings import DOCSTRINGS, modules_of
 from isospace.corpus.examples import evenly
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
 from isospace.corpus.groups import Pairs, split_groups
@@ -252,9 +252,10 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
 
 
 def _hash(source: Source) -> str:
-    """Return a hash of a file's content, or of the versions of packages with docstrings."""
+    """Return a hash of a file's content, or of all modules with docstrings."""
     if source.format == DOCSTRINGS:
-        return hash_of(repr(sorted(versions_of(source.name).items())).encode())
+        hashes = [(name, readable_hash(path)) for path, name in modules_of(source.name)]
+        return hash_of(repr(hashes).encode())
     return readable_hash(source.path)
 
 

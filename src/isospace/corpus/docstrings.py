@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import ast
 import gc
-import importlib.metadata
 import importlib.util
 import inspect
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -29,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, replace
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -37,7 +36,6 @@ from isospace.corpus.formats import Document, Section, paragraph_boilerplate
 from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, near_duplicates, split_groups
 from isospace.errors import UserError
 from isospace.system.consent import SAFE_PATH
-from isospace.system.files import readable_hash
 
 DOCSTRINGS = "docstrings"
 """Name for the docstrings of installed packages; "docstrings:FOLDER" reads a folder's modules."""
@@ -45,20 +43,8 @@ SUMMARY_NEXT = "summary-next"
 """The relation of a docstring's summary and next paragraph (`Document.summary_next`)."""
 _OF_PAIRS = "sentences of evaluation pairs left out"
 
-DISTRIBUTIONS = {
-    "torch": "torch",
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "sklearn": "scikit-learn",
-    "sympy": "sympy",
-    "networkx": "networkx",
-    "pandas": "pandas",
-    "matplotlib": "matplotlib",
-}
-"""Import name -> distribution of the packages to read if installed. The standard library
-("python") is read too."""
-
-
+PACKAGES = ("torch", "numpy", "scipy", "sklearn", "sympy", "networkx", "pandas", "matplotlib")
+"""Import names of the packages to read if installed. The standard library is read too."""
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages", "idlelib"}
 
 
@@ -71,31 +57,18 @@ def is_docstrings(name: str) -> bool:
     return name == DOCSTRINGS or name.startswith(f"{DOCSTRINGS}:")
 
 
-def installed_packages() -> dict[str, str]:
-    """Return import name -> version of the installed packages to read."""
-    versions = {}
-    for name, distribution in DISTRIBUTIONS.items():
-        try:
-            versions[name] = importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {**versions, "python": platform.python_version()}
-
-
-def versions_of(name: str) -> dict[str, str]:
-    """Return package -> version, or for a folder file -> hash, to detect changes.
+def modules_of(name: str) -> list[tuple[Path, str]]:
+    """Return path and name of the modules to read, in a fixed order.
 
     Raises:
         UserError: the folder is missing or has no Python files.
     """
     if name == DOCSTRINGS:
-        return installed_packages()
-    return {module: readable_hash(path) for path, module in _files_of(name)}
-
-
-def _files_of(name: str) -> list[tuple[Path, str]]:
-    if name == DOCSTRINGS:
-        return [file for package in installed_packages() for file in _installed_files(package)]
+        library = Path(sysconfig.get_path("stdlib"))
+        specs = filter(None, map(importlib.util.find_spec, PACKAGES))
+        packages = [Path(spec.origin).parent for spec in specs if spec.origin is not None]
+        found = (_modules(package, package.parent) for package in packages)
+        return [*chain.from_iterable(found), *_modules(library, library)]
     folder = Path(name.partition(":")[2])
     files = list(_modules(folder, folder))
     if not files:
@@ -103,17 +76,6 @@ def _files_of(name: str) -> list[tuple[Path, str]]:
             f"{name}: no folder with Python files. Give one, such as the sources of a package"
         )
     return files
-
-
-def _installed_files(package: str) -> Iterator[tuple[Path, str]]:
-    if package == "python":
-        library = Path(sysconfig.get_path("stdlib"))
-        return _modules(library, library)
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:  # a removal left the metadata of the package
-        return iter(())
-    root = Path(spec.origin).parent
-    return _modules(root, root.parent)
 
 
 def _modules(root: Path, above: Path) -> Iterator[tuple[Path, str]]:
@@ -131,7 +93,7 @@ def read_docstrings(name: str) -> list[Document]:
     Raises:
         UserError: the folder is missing or has no Python files.
     """
-    files = _files_of(name)
+    files = modules_of(name)
     # The children are new interpreters. Forking a process with threads can hang, and the other
     # start methods of multiprocessing run a user's script again if it has no main guard.
     workers = os.cpu_count() or 1

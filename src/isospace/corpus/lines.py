@@ -156,10 +156,7 @@ def tokenise(
         ends = array("q", [0])
         with (folder / "ids.int32").open("wb") as file:
             while batch := list(islice(remaining, _BATCH)):
-                encoded = encode(batch)
-                if len(encoded) != len(batch):
-                    raise ValueError(f"encode gave {len(encoded)} results for {len(batch)} texts")
-                for ids in encoded:
+                for ids in encode(batch):
                     np.asarray(ids, dtype=np.int32).tofile(file)
                     ends.append(ends[-1] + len(ids))
                 if progress is not None:

@@ -315,9 +315,8 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
     path = spool / "stdin.txt"
     if sys.stdin is None:
         raise UserError("-: standard input is closed. Give a file, or pipe text into the command.")
-    if not path.exists():  # it can be read once
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
     return Source(path, STANDARD_INPUT, "txt", encoding=encoding)
 
 
