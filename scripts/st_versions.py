@@ -29,10 +29,9 @@ from torch import nn
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from isospace.encoders.encoder import Encoder
+from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.parity import PROBES, TOLERANCE, cosines
-from isospace.encoders.saving import save_model
+from isospace.encoders.saving import TOLERANCE, cosines, save_model
 from isospace.encoders.settings import EncoderSettings
 
 ENVIRONMENTS = {

@@ -7,8 +7,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from toy import sentences
 from toy_decoder import END, write_toy_decoder
 
+from isospace.encoders.encoder import PROBES
 from isospace.encoders.loading import is_causal, load_encoder
-from isospace.encoders.parity import PROBES
 from isospace.encoders.saving import save_model
 
 TEXTS = [*sentences(20), "x", *PROBES]

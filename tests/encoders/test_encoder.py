@@ -8,7 +8,7 @@ from isospace.encoders import fast
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.modules import pooling_modules
-from isospace.encoders.parity import cosines
+from isospace.encoders.saving import cosines
 from isospace.encoders.settings import POOLINGS, EncoderSettings, Prompts
 from isospace.encoders.tokenisation import Batch
 from isospace.views import View

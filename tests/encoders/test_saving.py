@@ -15,8 +15,8 @@ from toy_decoder import write_toy_decoder
 from warm import WarmProcess
 
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.parity import SUMS, cosines, damage, require_parity
-from isospace.encoders.saving import require_read_alike, save_model
+from isospace.encoders.places import SUMS, require_undamaged
+from isospace.encoders.saving import cosines, require_parity, require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
 
@@ -116,13 +116,14 @@ def test_a_turned_bit_is_refused_with_what_to_do(model):
     with pytest.raises(UserError, match=message):
         load_encoder(str(model), device="cpu")
     (model / SUMS).unlink()
-    assert damage(model) is None
+    require_undamaged(model)
 
 
 @pytest.mark.parametrize("line", ["no sum", f"{'0' * 64}  ../outside", f"{'0' * 64}  /outside"])
 def test_what_is_no_sum_of_a_file_of_the_folder_is_refused(tmp_path, line):
     (tmp_path / SUMS).write_text(f"{line}\n")
-    assert damage(tmp_path).endswith("line 1: not a SHA-256 and a file of the folder")
+    with pytest.raises(UserError, match="line 1: not a SHA-256 and a file of the folder"):
+        require_undamaged(tmp_path)
 
 
 def test_vectors_of_another_direction_or_width_are_no_parity():

@@ -10,8 +10,7 @@ from golden_files import files
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.encoders.parity import cosines
-from isospace.encoders.saving import save_model
+from isospace.encoders.saving import cosines, save_model
 from isospace.encoders.settings import EncoderSettings
 from isospace.encoders.words import Tokens, read_vectors, word_model
 from isospace.errors import UserError

@@ -20,8 +20,8 @@ from torch import nn
 from toy import run_card, sentences, write_toy_model
 
 from isospace.commands.making import Export
+from isospace.encoders.encoder import PROBES
 from isospace.encoders.loading import as_encoder, load_encoder
-from isospace.encoders.parity import PROBES
 from isospace.encoders.settings import POOLINGS, EncoderSettings, Prompts
 from isospace.errors import UserError
 from isospace.export import ship as shipping

@@ -21,9 +21,8 @@ from toy_decoder import write_toy_decoder
 from isospace.cli import main
 from isospace.comparison.compare import compare
 from isospace.config import CorpusConfig
-from isospace.encoders.encoder import Encoder
+from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import is_causal, load_encoder
-from isospace.encoders.parity import PROBES
 from isospace.errors import Stopped, UserError
 from isospace.evaluation import benchmark as benchmark_module
 from isospace.evaluation.other_text import gains_over, other_text_sentence

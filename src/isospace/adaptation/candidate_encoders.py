@@ -34,7 +34,7 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import TOLERANCE, require_parity
+from isospace.encoders.saving import TOLERANCE, require_parity
 from isospace.encoders.settings import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, cached, remembering

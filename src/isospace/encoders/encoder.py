@@ -36,7 +36,6 @@ from isospace.encoders.modules import (
     rebuilt,
 )
 from isospace.encoders.noise import Noise
-from isospace.encoders.parity import PROBES
 from isospace.encoders.places import merge_first
 from isospace.encoders.settings import NAMES, Precision, Prompts, Side
 from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
@@ -45,6 +44,16 @@ from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
 from isospace.views.networks import TextEncoder
+
+PROBES = (
+    "A short sentence.",
+    "Größe, 大きさ, حجم 😀",
+    "one two three four " * 12,
+    "longer than any encoder of sentences reads " * 120,
+    "x",
+    "",
+)
+"""Texts for the comparison: several scripts and lengths, a truncated text, and an empty one."""
 
 
 class Encoder(TextEncoder):

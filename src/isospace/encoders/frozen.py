@@ -26,7 +26,6 @@ from torch import nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import modules_of
-from isospace.encoders.parity import TOLERANCE, require_parity
 from isospace.encoders.settings import Prompts, Side
 from isospace.encoders.vector_sources import (
     ABOUT,
@@ -125,13 +124,13 @@ class FrozenEncoder(Encoder):
         **__: Any,
     ) -> NDArray[np.float32]:
         """Return the vectors of texts (n, dim); other options of `Encoder.embed` have no effect."""
-        return self._mapped(self.given.vectors(list(self._prompted(texts, side)), on_batch), side)
+        return self.mapped(self.given.vectors(list(self._prompted(texts, side)), on_batch), side)
 
     def _prompted(self, texts: Iterable[str], side: Side | None) -> Iterator[str]:
         prompt = self.prompts.for_side(side)
         return (without_surrogates(prompt + text) for text in texts)
 
-    def _mapped(self, vectors: NDArray[np.float32], side: Side | None) -> NDArray[np.float32]:
+    def mapped(self, vectors: NDArray[np.float32], side: Side | None) -> NDArray[np.float32]:
         """Pass given vectors (n, dim) through the maps of a side."""
         features = {"sentence_embedding": torch.from_numpy(vectors)}
         with torch.inference_mode():
@@ -245,18 +244,3 @@ def write_maps(encoder: FrozenEncoder, folder: Path) -> None:
     for name, (weight, bias) in maps_of(encoder).items():
         save_file({"weight": weight, "bias": bias}, folder / f"{name}.safetensors")
     typed_json.write(folder / ABOUT, About(encoder.given.name, encoder.given.dim, encoder.prompts))
-
-
-def parity_of_maps(encoder: FrozenEncoder, folder: Path) -> float:
-    """Return the largest 1 - cosine between an encoder and its written maps.
-
-    Both map random vectors and the encoder's probes.
-    """
-    given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)
-    reloaded, gaps = load_frozen(encoder.source, str(folder)), [0.0]
-    for side in encoder.prompts.sides:
-        passed, again = (one._mapped(given, side) for one in (encoder, reloaded))
-        gaps.append(require_parity(passed, again, encoder.source, TOLERANCE))
-        own, other = (one.embed(encoder.probes, side=side) for one in (encoder, reloaded))
-        gaps.append(require_parity(own, other, encoder.source, TOLERANCE))
-    return max(gaps)

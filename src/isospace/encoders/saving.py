@@ -2,12 +2,13 @@
 
 sentence-transformers 6 reads this layout too; versions 2 to 5, and servers based on them, read only
 this layout. The folder has only sentence-transformers' own module types, so it loads without
-isospace and without `trust_remote_code`.
+isospace and without `trust_remote_code`. Every written folder is loaded again and compared.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,11 +28,10 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from torch import nn
 
-from isospace.encoders.encoder import Encoder
-from isospace.encoders.frozen import FrozenEncoder, parity_of_maps, write_maps
+from isospace.encoders.encoder import PROBES, Encoder
+from isospace.encoders.frozen import FrozenEncoder, load_frozen, write_maps
 from isospace.encoders.modules import modules_of
-from isospace.encoders.parity import PROBES, gap_between, require_parity, write_sums
-from isospace.encoders.places import Place, loading
+from isospace.encoders.places import Place, loading, write_sums
 from isospace.encoders.settings import NAMES, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
@@ -49,6 +49,8 @@ _CLASSIC_POOLING = {
     "lasttoken": "pooling_mode_lasttoken",
 }
 
+TOLERANCE = 1e-5
+"""Largest 1 - cosine allowed between measured vectors and vectors of an export, float32."""
 CLASSIC_TOLERANCE = 1e-6
 """Largest 1 - cosine allowed between an encoder's vectors and those of its reloaded folder."""
 
@@ -201,7 +203,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         (building / "README.md").write_text(card, encoding="utf-8")
         write_sums(building)
         if isinstance(encoder, FrozenEncoder):
-            return parity_of_maps(encoder, building)
+            return _parity_of_maps(encoder, building)
         measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
         return parity_of_sides(measured, building, PROBES, encoder, CLASSIC_TOLERANCE)
 
@@ -274,3 +276,50 @@ def parity_of_sides(
         again = np.asarray(theirs[side](list(texts), show_progress_bar=False))
         gaps.append(require_parity(vectors, again, encoder.source, tolerance))
     return max(gaps)
+
+
+def _parity_of_maps(encoder: FrozenEncoder, folder: Path) -> float:
+    """Return the largest 1 - cosine between an encoder and its written maps.
+
+    Both map random vectors and the encoder's probes.
+    """
+    given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)
+    reloaded, gaps = load_frozen(encoder.source, str(folder)), [0.0]
+    for side in encoder.prompts.sides:
+        passed, again = (one.mapped(given, side) for one in (encoder, reloaded))
+        gaps.append(require_parity(passed, again, encoder.source, TOLERANCE))
+        own, other = (one.embed(encoder.probes, side=side) for one in (encoder, reloaded))
+        gaps.append(require_parity(own, other, encoder.source, TOLERANCE))
+    return max(gaps)
+
+
+def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Return (n,) float64 cosines between corresponding rows of two arrays (n, dim)."""
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    products: np.ndarray = (a * b).sum(1) / np.maximum(norms, 1e-12)
+    return products
+
+
+def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Return the largest 1 - cosine between two models' vectors (n, dim) of the same texts.
+
+    The gap is infinite if the widths differ.
+    """
+    if ours.shape != theirs.shape:
+        return math.inf
+    # A text without known words has the zero word vector, which has no cosine.
+    gaps = np.where((ours == theirs).all(1), 0.0, 1.0 - cosines(ours, theirs))
+    return float(np.maximum(np.max(gaps), 0.0))
+
+
+def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
+    """Return the result of `gap_between`; refuse a gap above the tolerance."""
+    gap = gap_between(ours, theirs)
+    if not gap <= tolerance:
+        raise UserError(
+            f"{source}: the written folder gives other vectors than the encoder (1 - cosine "
+            f"{gap:.2g}, at most {tolerance:g} is allowed). Some part of the model cannot be "
+            "saved; nothing was written"
+        )
+    return gap

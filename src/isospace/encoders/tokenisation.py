@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -35,8 +35,7 @@ _LONG_ATTENTION = 64
 """Number of tokens from which splitting a batch by length saves time."""
 
 
-@dataclass(frozen=True)
-class EmbeddingChanges:
+class EmbeddingChanges(NamedTuple):
     """Changes of the embeddings of padded sentences.
 
     Attributes:
@@ -46,14 +45,6 @@ class EmbeddingChanges:
 
     positions: Tensor
     kept: Tensor
-
-    def to(self, device: torch.device) -> EmbeddingChanges:
-        """Return the changes on a device."""
-        return EmbeddingChanges(self.positions.to(device), self.kept.to(device))
-
-    def cut(self, length: int) -> EmbeddingChanges:
-        """Return the changes of the first `length` tokens."""
-        return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length])
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,10 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device."""
-        changed = {source: changes.to(device) for source, changes in self.changed.items()}
+        changed = {
+            source: EmbeddingChanges(*(x.to(device) for x in changes))
+            for source, changes in self.changed.items()
+        }
         moved: dict[str, Any] = {
             name: x.to(device) for name, x in vars(self).items() if isinstance(x, Tensor)
         }
@@ -108,8 +102,7 @@ class Batch:
 
         changed = {}
         if parts := [self.changed[place] for place in sources if place in self.changed]:
-            positions = torch.cat([part.positions for part in parts])
-            changed[0] = EmbeddingChanges(positions, torch.cat([part.kept for part in parts]))
+            changed[0] = EmbeddingChanges(*map(torch.cat, zip(*parts, strict=True)))
         return Batch(
             stacked(self.input_ids),
             stacked(self.attention_mask),
@@ -173,7 +166,10 @@ class Batch:
         """Return the batch without the padding after the longest text."""
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
-        changed = {source: changes.cut(length) for source, changes in self.changed.items()}
+        changed = {
+            source: EmbeddingChanges(*(x[:, :length] for x in changes))
+            for source, changes in self.changed.items()
+        }
         return Batch(ids, mask, self.sources, changed, prompts=self.prompts)
 
 

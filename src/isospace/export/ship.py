@@ -21,11 +21,17 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from isospace.encoders.encoder import Encoder
+from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
-from isospace.encoders.saving import CLASSIC_TOLERANCE, require_classic, save_model
+from isospace.encoders.places import write_sums
+from isospace.encoders.saving import (
+    CLASSIC_TOLERANCE,
+    TOLERANCE,
+    require_classic,
+    require_parity,
+    save_model,
+)
 from isospace.encoders.settings import EncoderSettings, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder, expanded, require_new

@@ -28,8 +28,7 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import TOLERANCE
-from isospace.encoders.saving import parity_of_sides, require_classic, save_model
+from isospace.encoders.saving import TOLERANCE, parity_of_sides, require_classic, save_model
 from isospace.encoders.settings import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import BASE
