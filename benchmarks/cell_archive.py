@@ -33,8 +33,7 @@ from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.gains import spearman
 from isospace.system import typed_json
-from isospace.system.arrays import read_arrays, write_arrays
-from isospace.system.files import atomic_path, sync_tree
+from isospace.system.files import atomic_path, read_arrays, sync_tree, write_arrays
 from isospace.training.results import RunResults
 from isospace.training.run import Run
 

