@@ -19,6 +19,7 @@ from types import TracebackType
 from rich.cells import cell_len
 from rich.console import Console as Terminal, Group
 from rich.live import Live
+from rich.measure import Measurement
 from rich.segment import Segments
 from rich.spinner import Spinner
 from rich.table import Table as Drawing
@@ -35,8 +36,8 @@ Grid = Sequence[tuple[str, ...]]
 
 _FIGURES = 24
 """Greatest length of a cell with a digit that counts as figures; figures are never cut."""
-_TEXT = 12
-"""Smallest width of a column of folded text."""
+_ANY_WIDTH = 100_000
+"""More characters than any table is wide."""
 
 
 def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
@@ -51,12 +52,12 @@ def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
     turned = list(zip(*grid, strict=True))
     terminal.print(title, style="bold", soft_wrap=True, markup=False)
     if not terminal.is_terminal:
-        _draw(terminal, grid, _full_width(grid))
-    elif _least_width(grid) > terminal.width >= _least_width(turned):
+        _draw(terminal, grid, _widths(terminal, grid).maximum)
+    elif _widths(terminal, grid).minimum > terminal.width >= _widths(terminal, turned).minimum:
         _draw(terminal, turned, terminal.width)
     else:
-        for part in _parts(turned, terminal.width):
-            _draw(terminal, part, max(terminal.width, _least_width(part)))
+        for part in _parts(terminal, turned):
+            _draw(terminal, part, max(terminal.width, _widths(terminal, part).minimum))
 
 
 def _draw(terminal: Terminal, grid: Grid, width: int) -> None:
@@ -64,12 +65,18 @@ def _draw(terminal: Terminal, grid: Grid, width: int) -> None:
     terminal.print(Segments(lines), crop=False, end="")
 
 
-def _parts(columns: Grid, width: int) -> Iterator[Grid]:
-    """Yield tables that fit into a width, each with the first column and some other columns."""
+def _widths(terminal: Terminal, grid: Grid) -> Measurement:
+    """Return the least width of a table, with its text folded, and its full width."""
+    return terminal.measure(_drawing(grid), options=terminal.options.update(width=_ANY_WIDTH))
+
+
+def _parts(terminal: Terminal, columns: Grid) -> Iterator[Grid]:
+    """Yield tables that fit a terminal, each with the first column and some other columns."""
     name, *rest = columns
     part = [name]
     for column in rest:
-        if len(part) > 1 and _least_width(list(zip(*part, column, strict=True))) > width:
+        wider = list(zip(*part, column, strict=True))
+        if len(part) > 1 and _widths(terminal, wider).minimum > terminal.width:
             yield list(zip(*part, strict=True))
             part = [name]
         part.append(column)
@@ -79,35 +86,17 @@ def _parts(columns: Grid, width: int) -> Iterator[Grid]:
 def _drawing(grid: Grid) -> Drawing:
     drawing = Drawing(header_style="bold")
     for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
-        numbers = all(map(is_number, filter(None, cells)))
+        filled = list(filter(None, cells))
+        figures = all(len(cell) <= _FIGURES and any(map(str.isdigit, cell)) for cell in filled)
         drawing.add_column(
             heading,
-            justify="right" if numbers and place else "left",
-            no_wrap=_are_figures(cells),
+            justify="right" if place and all(map(is_number, filled)) else "left",
+            min_width=max(map(cell_len, (heading, *cells))) if figures else None,
             overflow="fold",
         )
     for row in grid[1:]:
         drawing.add_row(*row)
     return drawing
-
-
-def _are_figures(cells: Sequence[str]) -> bool:
-    return all(
-        cell_len(cell) <= _FIGURES and any(map(str.isdigit, cell)) for cell in filter(None, cells)
-    )
-
-
-def _full_width(grid: Grid) -> int:
-    return 1 + sum(3 + max(map(cell_len, column)) for column in zip(*grid, strict=True))
-
-
-def _least_width(grid: Grid) -> int:
-    """Return the width of a table with its text folded."""
-    width = 1
-    for column in zip(*grid, strict=True):
-        widest = max(map(cell_len, column))
-        width += 3 + (widest if _are_figures(column[1:]) else min(widest, _TEXT))
-    return width
 
 
 STEPS = frozenset(
