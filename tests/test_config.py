@@ -60,16 +60,10 @@ def test_what_is_no_configuration_is_refused(text):
     assert "`" not in str(refused.value)  # keys of JSON are no settings
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"text": {"held_out": "many"}}, "`held_out` 'many': expected a whole number"),
-        ({"objective": {"name": "simsce"}}, "`objective` simsce: .* Did you mean simcse"),
-    ],
-)
-def test_json_is_checked_like_python(change, words):
-    with pytest.raises(UserError, match=words):
-        TrainConfig.from_json(json.dumps({**TrainConfig().to_dict(), **change}))
+def test_json_is_checked_like_python():
+    wrong = {"objective": {"name": "simsce"}}
+    with pytest.raises(UserError, match=r"`objective` simsce: .* Did you mean simcse"):
+        TrainConfig.from_json(json.dumps(TrainConfig().to_dict() | wrong))
 
 
 def test_no_option_of_an_objective_is_called_like_a_setting_of_the_run():

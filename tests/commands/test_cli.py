@@ -7,18 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from command_line import run
 from toy import sentences
 
-from isospace.cli import _parse, main
+from isospace.cli import _parse
 from isospace.commands.listing import Doctor
-from isospace.objectives import OBJECTIVES
-
-
-def run(capsys, *words):
-    status = main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    return status, out, err
 
 
 @pytest.mark.parametrize(
@@ -104,14 +97,6 @@ def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_pa
     assert found["config"]["objective"]["name"] == "whitenedcse"
     assert found["use"].startswith("Use ")
     assert found["load_it"] == f'SentenceTransformer("{tmp_path / "run" / "model"}")'
-
-
-def test_the_table_of_objectives(capsys):
-    status, out, _ = run(capsys, "objectives")
-    assert status == 0
-    assert all(name in out for name in OBJECTIVES)
-    _, out, _ = run(capsys, "objectives", "--json")
-    assert [row["objective"] for row in json.loads(out)] == list(OBJECTIVES)
 
 
 def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from command_line import run
 from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
 from searches import small_search
@@ -13,7 +14,6 @@ from toy import sentences, write_documents
 
 import isospace
 from isospace.adaptation.results import read_candidates
-from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry
@@ -63,9 +63,8 @@ def pairs(tmp_path):
     return path
 
 
-def run(capsys, *words):
-    status = main([str(word) for word in words])
-    out, err = capsys.readouterr()
+def run_well(capsys, *words):
+    status, out, err = run(capsys, *words)
     assert status == 0, err
     return out, err
 
@@ -89,37 +88,38 @@ def said(prompted):
 def test_encode(prompted, texts, tmp_path, capsys):
     for side in ("query", "document", None):
         words = ["--as", side] if side else []
-        run(capsys, "encode", prompted.folder, texts, "-o", tmp_path / f"{side}.npy", *words)
+        run_well(capsys, "encode", prompted.folder, texts, "-o", tmp_path / f"{side}.npy", *words)
         vectors = {"query": prompted.queries, "document": prompted.documents}
         assert np.allclose(
             np.load(tmp_path / f"{side}.npy"), vectors.get(side, prompted.plain)(TEXTS), atol=1e-6
         )
     out = tmp_path / "given.npy"
     words = ["--as", "query", "--query-prompt", "the cat: "]
-    _, err = run(capsys, "encode", prompted.folder, texts, "-o", out, *words)
+    _, err = run_well(capsys, "encode", prompted.folder, texts, "-o", out, *words)
     assert "'the cat: ' before every text" in err
     assert np.allclose(np.load(out), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
     words = ["-o", tmp_path / "no.npy", "--query-prompt", "the cat: "]
-    assert main(["encode", str(prompted.folder), str(texts), *map(str, words)]) == 2
-    assert "--as query" in capsys.readouterr().err
+    status, _, err = run(capsys, "encode", prompted.folder, texts, *words)
+    assert status == 2
+    assert "--as query" in err
 
 
 def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
     folder = tmp_path / "index"
-    _, err = run(capsys, "index", texts, "--model", prompted.folder, "--to", folder)
+    _, err = run_well(capsys, "index", texts, "--model", prompted.folder, "--to", folder)
     assert said(prompted) in err
-    out, _ = run(capsys, "search", *QUERIES, "--index", folder, "-k", len(TEXTS), "--json")
+    out, _ = run_well(capsys, "search", *QUERIES, "--index", folder, "-k", len(TEXTS), "--json")
     for cosines, query in zip(wanted, json.loads(out)["queries"], strict=True):
         found = {hit["text"]: hit["cosine"] for hit in query["hits"]}
         assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
-    words = [str(texts), "--to", str(folder), "--document-prompt", "the dog: "]
-    assert main(["index", *words]) == 2
-    assert "query-prompt" in capsys.readouterr().err
+    status, _, err = run(capsys, "index", texts, "--to", folder, "--document-prompt", "the dog: ")
+    assert status == 2
+    assert "query-prompt" in err
 
 
 def test_evaluate(prompted, tmp_path, pairs, capsys):
     words = ["--own", pairs, "--kind", "pairs", "--json"]
-    out, _ = run(capsys, "evaluate", prompted.folder, *words)
+    out, _ = run_well(capsys, "evaluate", prompted.folder, *words)
     [own] = json.loads(out)["own"]
     found = evaluate_retrieval(prompted.encode, load_own(pairs, "pairs").content)
     assert own["values"]["MRR"] == pytest.approx(found.mrr, abs=1e-5)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from search_index import run
+from command_line import run
 from searches import write_centred, write_pairs
 from serving import refusal, served
 from starlette.responses import Response

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import run
 from row_files import write_rows
-from search_index import index_files, killed_at, run, texts_of
+from search_index import index_files, killed_at, texts_of
 from toy import sentences
 
 from isospace.config import Reading

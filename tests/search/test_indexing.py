@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from command_line import run
 from row_files import write_rows
-from search_index import TEXTS, index_files, index_until_killed, killed_at, run, texts_of
+from search_index import TEXTS, index_files, index_until_killed, killed_at, texts_of
 from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, database

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import lancedb
 import pytest
-from search_index import TEXTS, run
+from command_line import run
+from search_index import TEXTS
 from toy import write_toy_model
 
 from isospace.errors import UserError

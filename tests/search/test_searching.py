@@ -6,8 +6,9 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from command_line import run
 from routed import write_routed
-from search_index import TEXTS, YEARS, run
+from search_index import TEXTS, YEARS
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder

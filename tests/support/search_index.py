@@ -57,13 +57,6 @@ def killed_at(owner, name, before, call=1):
             yield
 
 
-def run(capsys, *words) -> tuple[int, str, str]:
-    status = main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    return status, out, err
-
-
 @pytest.fixture(scope="session")
 def encode(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from command_line import run as command
 from encode_files import TEXTS, column, run
-from search_index import TEXTS as INDEXED, YEARS, run as command
+from search_index import TEXTS as INDEXED, YEARS
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model

@@ -1,0 +1,53 @@
+"""Commands that list what there is: `objectives`, `recipes`, `doctor`."""
+
+import json
+
+from command_line import run
+
+from isospace.commands.listing import overview
+from isospace.config import TrainConfig
+from isospace.objectives import OBJECTIVES
+from isospace.recipes import RECIPES
+
+
+def test_objectives(capsys):
+    status, out, _ = run(capsys, "objectives")
+    assert status == 0
+    assert all(name in out for name in OBJECTIVES)
+    _, out, _ = run(capsys, "objectives", "--json")
+    assert [row["objective"] for row in json.loads(out)] == list(OBJECTIVES)
+
+
+def test_recipes(capsys):
+    _, out, _ = run(capsys, "recipes")
+    widths = [max(len(row[column]) for row in overview()) for column in ("recipe", "aims at")]
+    assert sum(widths) + 5 + len("transfer") + 5 + 3 * 5 + 1 <= 100, "a terminal would fold"
+    row = next(line for line in out.splitlines() if "scd-bert-base " in line)
+    assert [cell.strip() for cell in row.split("|")][3:5] == ["74.19", "85.52"]
+    _, out, _ = run(capsys, "recipes", "--json")
+    assert [row["recipe"] for row in json.loads(out)] == list(RECIPES)
+
+
+def test_one_recipe(capsys):
+    _, out, _ = run(capsys, "recipes", "simcse++-bert-base")
+    assert "isospace train --recipe simcse++-bert-base --corpus FILE --data FOLDER |" in out
+    _, out, _ = run(capsys, "recipes", "simcse++-bert-base", "--json")
+    row = json.loads(out)
+    assert row["sts_spearman_x100"]["Avg"] == 78.05
+    assert row["stsb_dev_spearman_x100"] == 83.77
+    assert row["other_runs"] is None
+    assert TrainConfig.from_json(json.dumps(row["config"])) == RECIPES[row["recipe"]].config
+
+
+def test_doctor_misses_each_module_that_a_command_needs(capsys, monkeypatch):
+    absent = {"onnxruntime", "uvicorn"}
+    monkeypatch.setattr(
+        "isospace.commands.listing.find_spec", lambda name: None if name in absent else name
+    )
+    _, out, _ = run(capsys, "doctor", "--json")
+    found = {finding["name"]: finding for finding in json.loads(out)}
+    onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
+    assert not onnx["ok"]
+    assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
+    assert not explore["ok"]
+    assert "without uvicorn" in explore["text"]
