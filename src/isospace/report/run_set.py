@@ -58,8 +58,11 @@ def collect(folders: Sequence[Path]) -> RunSet:
             path = folder / "results.json"
             results = comparisons[name] = read_results(path) if path.is_file() else None
             prefix = f"{name}/" if len(folders) > 1 else ""
-            for cell, row in _rows(folder, cells, results).items():
-                group = f"{prefix}{row}"
+            rows = {cell: cell.parent.name for cell in cells}
+            if results is not None:  # other cells are not part of it
+                rows = {folder / run: row for row, its in results.runs.items() for run in its}
+            for cell in filter(rows.__contains__, cells):
+                group = f"{prefix}{rows[cell]}"
                 runs.append(NamedRun(Run(cell), f"{group}/{cell.name}", group))
         else:
             loose.append(Run(folder))
@@ -68,16 +71,6 @@ def collect(folders: Sequence[Path]) -> RunSet:
     alone = len(folders) == 1
     title = _names(folders)[0] if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
-
-
-def _rows(
-    folder: Path, cells: Sequence[Path], results: ComparisonResults | None
-) -> dict[Path, str]:
-    """Return cell -> row; for a finished comparison only the cells in its results."""
-    if results is None:
-        return {cell: cell.parent.name for cell in cells}
-    about = {folder / cell: row for row, cells in results.runs.items() for cell in cells}
-    return {cell: about[cell] for cell in cells if cell in about}
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

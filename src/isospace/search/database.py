@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from datetime import timedelta
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -152,7 +152,7 @@ def _widest(a: ColumnType | None, b: ColumnType) -> ColumnType:
     return "float" if {a, b} == {"int", "float"} else "str"
 
 
-def condition_of(where: str | None) -> str | None:
+def _condition(where: str | None) -> str | None:
     """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
 
     Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
@@ -162,16 +162,6 @@ def condition_of(where: str | None) -> str | None:
     if not where.strip():
         raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
     return f"({without_surrogates(where)}\n)"  # on a line of its own: it may end in a comment
-
-
-def bad_filter(where: str, error: Exception, columns: Mapping[str, ColumnType]) -> UserError:
-    """Return the error for an invalid filter, with the columns that a filter can use."""
-    usable: dict[str, ColumnType] = {"id": "str", "text": "str", **columns}
-    names = ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in usable.items())
-    return UserError(
-        f"filter {where!r} ({first_line(error)}): give an SQL condition on the columns {names}, "
-        "such as id = 'a'"
-    )
 
 
 SLICE = 4096
@@ -340,7 +330,12 @@ class Database:
             yield
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
             if where is not None:
-                raise bad_filter(where, error, self.columns) from error
+                usable: dict[str, ColumnType] = {"id": "str", "text": "str", **self.columns}
+                names = ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in usable.items())
+                raise UserError(
+                    f"filter {where!r} ({first_line(error)}): give an SQL condition on the columns "
+                    f"{names}, such as id = 'a'"
+                ) from error
             raise UserError(
                 f"{self.folder}: the index cannot be {what} ({first_line(error)}). Check whether "
                 "the disk is full. If it is not, the index is damaged: index the texts anew into "
@@ -349,24 +344,22 @@ class Database:
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of rows that match a filter."""
-        condition = condition_of(where)
+        condition = _condition(where)
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
-    def rows(self, files: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the id of the row of each text.
+    def rows(self) -> Iterator[str]:
+        """Yield the id of the row of each text."""
+        return self._values(_ROW)
 
-        With `files`, only ids that begin with "FILE:", of one of these files.
-        """
-        column = self._lancedb.col(_ROW)
-        # ";" is next to ":".
-        begin = [(column >= f"{file}:") & (column < f"{file};") for file in files]
-        query = self._table.search()
-        if begin:
-            query = query.where(reduce(operator.or_, begin))
+    def files(self) -> Counter[str]:
+        """Return the number of rows of each file."""
+        return Counter(file for file in self._values(_FILE) if file is not None)
+
+    def _values(self, column: str) -> Iterator[Any]:
         with self._working("read"):
-            for batch in query.select([_ROW]).to_batches():
-                yield from batch[_ROW].to_pylist()
+            for batch in self._table.search().select([column]).to_batches():
+                yield from batch[column].to_pylist()
 
     def _known(self, rows: Iterable[str]) -> dict[Key, Cells]:
         """Return the cells of rows, or of their passages."""
@@ -421,14 +414,6 @@ class Database:
             merge = self._table.merge_insert(["id", _ROW]).when_matched_update_all()
             merge.when_not_matched_insert_all().execute(pa.table(columns, self._schema))
 
-    def files(self) -> Counter[str]:
-        """Return the number of rows of each file."""
-        rows: Counter[str] = Counter()
-        with self._working("read"):
-            for batch in self._table.search().select([_FILE]).to_batches():
-                rows.update(batch[_FILE].drop_null().to_pylist())
-        return rows
-
     def remove_rows(self, rows: Iterable[str]) -> int:
         """Delete rows with all their passages; return the number of deleted texts."""
         return self._remove(_ROW, rows)
@@ -445,7 +430,7 @@ class Database:
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number."""
-        return self._delete(condition_of(where), where)
+        return self._delete(_condition(where), where)
 
     def _delete(self, condition: Any, where: str | None = None) -> int:
         with self._working("written", where):
@@ -459,7 +444,7 @@ class Database:
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
         If numbers and bits are stored, the numbers rank the candidates that the bits have found.
         """
-        condition, form = condition_of(where), self.compression.form
+        condition, form = _condition(where), self.compression.form
         with self._working("searched", where):
             if not (form.bits or form.floats):
                 return self._nearest_by_scan(vector, k, condition)
@@ -566,7 +551,7 @@ class Database:
 
         `vector` is the text's vector, (dim,) of length 1, for the cosines of the hits.
         """
-        condition = condition_of(where)
+        condition = _condition(where)
         with self._working("searched", where):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)

@@ -12,6 +12,7 @@ from typing import Any
 from isospace.config import IndexConfig
 from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.passages import coverage
+from isospace.corpus.sources import STANDARD_INPUT, Source
 from isospace.encoders.places import resolve
 from isospace.encoders.settings import Prompts
 from isospace.errors import UserError, number_of
@@ -19,9 +20,9 @@ from isospace.operators.forms import FITTED_ON, FULL
 from isospace.search.database import Changes, ColumnType, Row, TypeGuess, check_names, fit
 from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, require_room
 from isospace.system.cluster import connected
-from isospace.system.files import require_writable
+from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.texts import TextFile, TextRow, Texts, open_texts
+from isospace.vectors.texts import TextRow, Texts, open_texts
 
 
 @dataclass(frozen=True)
@@ -146,17 +147,16 @@ def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress
     return IndexedFiles(changes, len(index), index.approximate(len(index)), gone)
 
 
-def _name(part: TextFile, root: Path) -> str:
-    """Return a source's name for ids; the name of a file does not depend on the path's spelling."""
-    prefix, path = "", part.path
-    if part.format == DOCSTRINGS and part.name != DOCSTRINGS:
-        folder = part.name.removeprefix(prefix := f"{DOCSTRINGS}:")
-        path = Path(folder).expanduser()
-    if path is None:
-        return part.name
-    path = path.resolve()
+def _name(source: Source, root: Path) -> tuple[str, str | None]:
+    """Return a source's name for ids, and its name as a file; a path's spelling does not matter.
+
+    Docstrings, standard input and copies from a URL are no files.
+    """
+    if source.name in (DOCSTRINGS, STANDARD_INPUT) or "://" in source.name:
+        return source.name, None
+    path = expanded(source.path).resolve()
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    return f"{prefix}{name}"
+    return (f"{DOCSTRINGS}:{name}", None) if source.format == DOCSTRINGS else (name, name)
 
 
 def _survey(
@@ -169,8 +169,8 @@ def _survey(
     """
     rows, guess = 0, TypeGuess(records.keep)
     draw, texts, some = Random(0), 0, list[str]()
-    for part in records.files():
-        for row in part.rows:
+    for source, text_rows in records.files():
+        for row in text_rows:
             rows += 1
             if row.text.strip():
                 texts += 1  # reservoir sampling: every text has the same chance
@@ -178,7 +178,7 @@ def _survey(
                     some.append(row.text)
                 elif (place := draw.randrange(texts)) < FITTED_ON:
                     some[place] = row.text
-            values, where, cell = _metadata(records, part, row)
+            values, where, cell = _metadata(records, source, row)
             if columns is None:
                 guess.see(values, cell)
             else:
@@ -187,10 +187,6 @@ def _survey(
         names = ", ".join(source.name for source in records.sources)
         raise UserError(f"{names}: no text to index")
     return rows, guess.columns if columns is None else columns, some
-
-
-_FEW_FILES = 32
-"""Number of files up to which the index is asked for their rows, and not for all rows."""
 
 
 class _Files:
@@ -204,17 +200,16 @@ class _Files:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all files."""
-        for part in self._records.files():
-            name, number = _name(part, self._root), 0
-            file = None if part.path is None else name
-            for row in part.rows:
+        for source, rows in self._records.files():
+            (name, file), number = _name(source, self._root), 0
+            for row in rows:
                 number = row.number
                 key = row.key or f"{name}:{number}"
                 if self._have_ids and key.rpartition(":")[2].isdecimal():
                     self._numbered.add(key)
-                metadata = fit(self._index.columns, *_metadata(self._records, part, row))
+                metadata = fit(self._index.columns, *_metadata(self._records, source, row))
                 yield Row(row.text, key, metadata, file, row.passage, row.passages)
-            if part.name not in self._records.unread:  # its rows stay
+            if source.name not in self._records.unread:  # its rows stay
                 self._last[name] = number
 
     def stale(self) -> set[str]:
@@ -222,9 +217,8 @@ class _Files:
 
         Call it after all `rows` were read.
         """
-        few = [*self._last] if len(self._last) <= _FEW_FILES else []
         stale = set()
-        for row in self._index.database.rows(few):
+        for row in self._index.database.rows():
             name, _, number = row.rpartition(":")
             if name not in self._last or not number.isdecimal():
                 continue
@@ -233,7 +227,7 @@ class _Files:
         return stale
 
 
-def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:
+def _metadata(records: Texts, source: Source, row: TextRow) -> tuple[dict[str, Any], str, bool]:
     """Return the metadata of a row, its name for messages, and true if it is from CSV or TSV."""
     values = dict(zip(records.keep, row.values, strict=True))
-    return values, f"{part.name}, row {row.number}", part.format in ("csv", "tsv")
+    return values, f"{source.name}, row {row.number}", source.format in ("csv", "tsv")

@@ -26,7 +26,7 @@ from isospace.corpus.formats import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import find, read_file, row_document
 from isospace.corpus.records import Column
-from isospace.corpus.sources import STANDARD_INPUT, Source, require_columns
+from isospace.corpus.sources import Source, require_columns
 from isospace.errors import UserError
 from isospace.system.files import cache_folder
 from isospace.system.unicode import normalise, without_surrogates
@@ -52,18 +52,6 @@ class TextRow(NamedTuple):
     number: int
     passage: int = 1
     passages: int = 1
-
-
-class TextFile(NamedTuple):
-    """A file, or the docstrings.
-
-    The rows can be read once. Docstrings, standard input and copies from a URL have no path.
-    """
-
-    name: str
-    format: str
-    rows: Iterator[TextRow]
-    path: Path | None
 
 
 class RowsSeen:
@@ -103,21 +91,18 @@ class Texts:
     unread: set[str] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[TextRow]:
-        for file in self.files():
-            yield from file.rows
+        for _, rows in self.files():
+            yield from rows
 
-    def files(self) -> Iterator[TextFile]:
-        """Yield the files with their rows."""
+    def files(self) -> Iterator[tuple[Source, Iterator[TextRow]]]:
+        """Yield the files, each with its rows, which can be read once."""
         for source in self.sources:
             if source.format == DOCSTRINGS:
-                rows = self._docstrings(source)
+                yield source, self._docstrings(source)
             elif source.format in DOCUMENT_FORMATS:
-                rows = self._passages(source)
+                yield source, self._passages(source)
             else:
-                rows = self._rows(source)
-            no_file = source.format == DOCSTRINGS or source.name == STANDARD_INPUT
-            path = None if no_file or "://" in source.name else source.path
-            yield TextFile(source.name, source.format, rows, path)
+                yield source, self._rows(source)
 
     def scan(self) -> RowsSeen:
         """Count and hash the rows; this reads all files once, so that errors come first."""
