@@ -173,7 +173,6 @@ class Whitening:
         """
         width = len(moments.mean)
         self.require(width)
-        _require_power(power)
         moments.require_spread()
         share = moments.ledoit_wolf() if self.shrinkage == "ledoit-wolf" else self.shrinkage
         components = self.dim or width
@@ -182,17 +181,24 @@ class Whitening:
                 f"the covariance of {components} components needs more than {components} "
                 f"sentences; got {moments.count}. Give more text, or shrink the covariance"
             )
-        roots = whitening.pca(whitening.regularise(moments.covariance(), shrinkage=share))
-        lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation; 0 if the deviation is 0
-        present = (lengths > 0) & (lengths * moments.rounding < 1)
-        axes = torch.where(present, roots / lengths, 0.0)[:, :components]
-        kernel = axes * lengths[:, :components] ** power
+        axes, scales = _scaled_axes(moments.covariance(), share, power, moments.rounding)
+        kernel = (axes * scales)[:, :components]
         return WhiteningMap(moments.mean, kernel @ axes.T if self.kind == "zca" else kernel)
 
 
-def _require_power(power: float) -> None:
+def _scaled_axes(
+    covariance: torch.Tensor, shrinkage: float, power: float, rounding: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the principal axes as columns (dim, dim), largest variance s first, and s^(-power/2).
+
+    The latter (dim,) is 0 where a deviation is not above `rounding`, or is float64's rounding.
+    """
     if not 0.0 <= power <= 1.0:
         raise ValueError(f"power must lie in 0..1; got {power}")
+    values, axes = whitening.eigensystem(whitening.regularise(covariance, shrinkage=shrinkage))
+    noise = len(values) * torch.finfo(values.dtype).eps * values[0]
+    present = values > noise.clamp(min=rounding**2)
+    return axes, torch.where(present, values, 1.0) ** (-power / 2) * present
 
 
 SHRINKAGE = 0.25
@@ -263,15 +269,11 @@ class PairMoments:
             dim: number of dimensions to keep, largest variance first; default: all.
 
         Raises:
-            ValueError: `power` or `shrinkage` is outside 0..1, `dim` is too large, or the pairs
-                are not finite or all of equal texts.
+            ValueError: `power` is outside 0..1, or the pairs are not finite or all of equal texts.
         """
         kernel = self._inverse_power(power, shrinkage)
-        width = len(kernel)
-        if dim is not None and not 1 <= dim <= width:
-            raise ValueError(f"`dim` must lie in 1..{width}; got {dim}")
         _, axes = whitening.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)
-        return WhiteningMap(kernel.new_zeros(width), kernel @ axes[:, :dim])
+        return WhiteningMap(kernel.new_zeros(len(kernel)), kernel @ axes[:, :dim])
 
     def fit_queries(self, power: float) -> WhiteningMap:
         r"""Fit a map for queries only, $q \mapsto q W_\rho^{-p}$; documents do not change.
@@ -285,9 +287,6 @@ class PairMoments:
 
     def _inverse_power(self, power: float, shrinkage: float | None) -> torch.Tensor:
         """Return the symmetric matrix W_rho^(-p/2), (dim, dim)."""
-        _require_power(power)
-        if shrinkage is not None and not 0.0 <= shrinkage <= 1.0:
-            raise ValueError(f"`shrinkage` must lie in 0..1; got {shrinkage}")
         if not self.within.fourth.isfinite():
             raise ValueError("the vectors contain NaN or infinity")
         covariance = self.within.covariance(ddof=0)
@@ -297,7 +296,5 @@ class PairMoments:
             )
         if shrinkage is None:
             shrinkage = max(SHRINKAGE, self.within.ledoit_wolf())
-        covariance = whitening.regularise(covariance, shrinkage=shrinkage)
-        values, axes = whitening.eigensystem(covariance)
-        present = values.sqrt() > self.texts.rounding
-        return (axes * torch.where(present, values, 1.0) ** (-power / 2) * present) @ axes.T
+        axes, scales = _scaled_axes(covariance, shrinkage, power, self.texts.rounding)
+        return (axes * scales) @ axes.T

@@ -33,13 +33,16 @@ def in_float64(x: Tensor) -> Tensor:
 def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues (..., dim), largest first, and eigenvectors as columns (..., dim, dim).
 
-    They are computed in float64; in single precision they would lose another digit. A matrix with
-    NaN or infinity is replaced by the identity, since its rows are NaN anyway.
+    They are computed in float64; in single precision they would lose another digit. The largest
+    entry of each eigenvector is positive. A matrix with NaN or infinity is replaced by the
+    identity, since its rows are NaN anyway.
     """
     matrix = in_float64(covariance)
     finite = matrix.sum((-2, -1), keepdim=True).isfinite()
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(torch.where(finite, matrix, identity))
+    largest = eigenvectors.abs().argmax(dim=-2, keepdim=True)
+    eigenvectors = torch.where(eigenvectors.gather(-2, largest) < 0, -eigenvectors, eigenvectors)
     return eigenvalues.flip(-1).to(covariance), eigenvectors.flip(-1).to(covariance)
 
 
@@ -113,14 +116,11 @@ class _ZCA(torch.autograd.Function):
 
 
 class _PCA(torch.autograd.Function):
-    """Map `C -> U diag(s^-1/2)`, columns by falling eigenvalue, largest entry of each positive."""
+    """Map `C -> U diag(s^-1/2)`, columns by falling eigenvalue."""
 
     @staticmethod
     def forward(ctx: Any, covariance: Tensor) -> Tensor:
         eigenvalues, eigenvectors = eigensystem(covariance)
-        largest = eigenvectors.abs().argmax(dim=-2, keepdim=True)
-        sign = torch.where(eigenvectors.gather(-2, largest) < 0, -1.0, 1.0).to(eigenvectors.dtype)
-        eigenvectors = eigenvectors * sign
         root = _inverse_root(eigenvalues)
         ctx.save_for_backward(eigenvalues, root, eigenvectors)
         return eigenvectors * root.unsqueeze(-2)
