@@ -10,6 +10,7 @@ from sts_files import angles
 from isospace.evaluation.geometry import NEIGHBOURS
 from isospace.evaluation.own import evaluate_own, knn_accuracy
 from isospace.evaluation.own_data import load_own
+from isospace.operators import nearest
 
 RANDOM = np.random.default_rng(0)
 
@@ -69,7 +70,8 @@ def knn_by_a_loop(x, labels, k):
 
 
 @pytest.mark.parametrize("count", [5, 40])
-def test_the_vote_equals_a_loops(count):
+def test_the_vote_equals_a_loops(count, monkeypatch):
+    monkeypatch.setattr(nearest, "BLOCK", 100)
     x, labels = RANDOM.normal(size=(count, 5)), RANDOM.choice(list("abc"), count).tolist()
     k = min(NEIGHBOURS, count - 1)
     assert knn_accuracy(x, labels) == pytest.approx(knn_by_a_loop(x, labels, k))

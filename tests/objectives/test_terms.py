@@ -66,7 +66,11 @@ def test_only_uncentred_columns_see_a_common_shift():
     views = random(2, 9, 5)
     for variant, sees in (("paper", True), ("released", False)):
         objective = RankStudy(variant=variant)
-        here, there = (objective(Views(v, v))["on_diagonal"].item() for v in (views, views + 3))
+        rows = {"rows": {"drawn": views[0, :0]}}
+        here, there = (
+            objective(Views(v, v, auxiliaries=rows))["on_diagonal"].item()
+            for v in (views, views + 3)
+        )
         assert (here == pytest.approx(there)) is not sees
 
 
@@ -74,7 +78,7 @@ def test_only_uncentred_columns_see_a_common_shift():
 
 
 def test_gaussian_rows_travel_as_views_and_are_new_each_time():
-    head, views = GaussianRows(704, 4, seeded(0)), random(2, 64, 4)
+    head, views = GaussianRows(704, seeded(0)), random(2, 64, 4)
     first, second = head(views), head(views)
     assert torch.equal(first[:2], views)
     rows, others = (out[2:].flatten(0, 1) for out in (first, second))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isospace.operators import nearest as module
-from isospace.operators.nearest import nearest, other_products, shares_of_places, unit_rows
+from isospace.operators.nearest import nearest, shares_of_places, unit_rows
 
 RANDOM = np.random.default_rng(0)
 QUERIES = unit_rows(RANDOM.normal(size=(5, 4)))
@@ -62,15 +62,6 @@ def test_unit_rows():
     rows = unit_rows(np.array([[300.0, 400.0], [0.0, 0.0], [np.nan, 1.0]], np.float16))
     assert rows.dtype == np.float32
     assert rows.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0], [0.0, 0.0]]
-
-
-def test_other_products_leave_a_row_itself_out(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 100)
-    for start, products in other_products(TARGETS):
-        for row, of_row in enumerate(products, start):
-            assert of_row[row] == -np.inf
-            others = np.delete(TARGETS, row, axis=0)
-            assert np.delete(of_row, row) == pytest.approx(others @ TARGETS[row], abs=1e-6)
 
 
 def test_the_last_places_are_shared():

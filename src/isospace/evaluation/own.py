@@ -27,7 +27,7 @@ from isospace.evaluation.retrieval import JudgedQueries
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT
-from isospace.operators.nearest import other_products, shares_of_places, unit_rows
+from isospace.operators.nearest import product_blocks, shares_of_places, unit_rows
 from isospace.statistics.gains import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
@@ -175,7 +175,9 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str]) -> float:
     names, numbers = np.unique(np.asarray(labels), return_inverse=True)
     members = np.eye(len(names))[numbers]
     credit = 0.0
-    for start, cosines in other_products(unit_rows(as_array(x))):
+    vectors = unit_rows(as_array(x))
+    for start, cosines in product_blocks(vectors, vectors):
+        np.fill_diagonal(cosines[:, start:], -np.inf)  # a row is no neighbour of its own
         votes = shares_of_places(cosines, k) @ members
         most = votes >= votes.max(1, keepdims=True) - 1e-9
         own = numbers[start : start + len(cosines)]

@@ -17,7 +17,6 @@ from isospace.losses.contrastive import (
     hardened_noise as hardened_noise,
     info_nce as info_nce,
     masking_triplet as masking_triplet,
-    mix as mix,
     mixed_cosines as mixed_cosines,
     multi_positive as multi_positive,
     negative_weights as negative_weights,

@@ -1,7 +1,6 @@
 """Contrast of positives with negatives: cross-entropies, margins, and further negatives.
 
-Vectors are (batch, dim), and a loss is a scalar, the mean over the batch, unless a docstring says
-otherwise. The temperature divides cosines, tau in the formulas.
+Shapes are those of the package unless a docstring says otherwise. tau is the temperature.
 """
 
 from __future__ import annotations
@@ -76,10 +75,12 @@ def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
 def neighbour_nt_xent(a: Tensor, b: Tensor, neighbours: Tensor, temperature: float) -> Tensor:
     r"""Contrast two views with the views of a sentence's neighbours alone, in both directions.
 
+    $$-\frac1{2N} \sum_i \sum_{z \in a, b} \log \frac{e^{a_i b_i/\tau}}
+        {e^{a_i b_i/\tau} + \sum_{j \in \mathcal N_i} (e^{z_i a_j/\tau} + e^{z_i b_j/\tau})}$$
+
     Zhang et al. 2022, "Virtual Augmentation Supported Contrastive Learning" (VaSCL).
 
-    `a` and `b` are of length 1. `neighbours` (batch, batch) is true at [i, j] where both views of j
-    are negatives of i.
+    `a` and `b` are of length 1. `neighbours` (batch, batch) is true at [i, j] where j is in N_i.
     """
     own = (a * b).sum(dim=1) / temperature
     losses = []
@@ -103,9 +104,8 @@ def multi_positive(
     $$q_{ip} = \frac{e^{\cos(z_{0i}, z_{pi})/\tau}}{\sum_j e^{\cos(z_{0i}, z_{pj})/\tau}}, \qquad
       L_1 = -\lambda \sum_p \log q_{ip}, \qquad L_2 = \log \sum_p \lambda / q_{ip}$$
 
-    Zhuo et al. 2023, "WhitenedCSE", Eq. 7 ("l1") and Eq. 8 as its text describes it ("l2"); as
-    printed, $-\log \sum_p \lambda e^{-s_p} / D_p$ ("l2-printed") pushes positives away; "l2-plus"
-    flips that sign.
+    Zhuo et al. 2023, "WhitenedCSE", Eq. 7 ("l1") and Eq. 8 as its text describes it ("l2"). The
+    objective says what the forms "l2-printed" and "l2-plus" are.
 
     z: `views` (view, batch, dim), 0 the anchor and the others its positives; lambda: `weight`.
     """
@@ -123,12 +123,12 @@ def multi_positive(
 
 
 def group_logits(anchors: Tensor, views: Tensor, temperature: float) -> Tensor:
-    """Return the cosines of every anchor with its own copies, then with the other sentences.
+    r"""Return $\cos(x_i, y^v_i)/\tau$ for v = 1 .. V, then $\cos(x_i, y^0_j)/\tau$ for $j \ne i$.
 
     Wu et al. 2022, "PCL".
 
-    `views` (1 + V, batch, dim) are the sentence and its V copies, by either network. The logits are
-    (batch, V + batch - 1).
+    x: `anchors`; y: `views` (1 + V, batch, dim), the sentence and its V copies, by either network.
+    The logits are (batch, V + batch - 1).
     """
     sentence, copies = views[0], views[1:]
     own = torch.stack([similarity.cosine_pairs(anchors, copy) for copy in copies], dim=1)
@@ -138,12 +138,11 @@ def group_logits(anchors: Tensor, views: Tensor, temperature: float) -> Tensor:
 
 
 def group_cross_entropy(logits: Tensor, copies: int, *, released: bool = False) -> Tensor:
-    """Return the binary cross-entropy of the rows' softmax, with label 1 for the own copies.
+    """Return the mean of `cell_cross_entropy`, with label 1 for the own copies.
 
-    Wu et al. 2022, "PCL".
+    Wu et al. 2022, "PCL". The released code takes the probabilities for logits (`released`).
 
-    The logits are those of `group_logits`; the first `copies` columns are own copies. `released`
-    takes the probabilities for logits once more, as the released code does.
+    The logits are those of `group_logits`; the first `copies` columns are own copies.
     """
     labels = torch.zeros_like(logits)
     labels[:, :copies] = 1
@@ -153,17 +152,14 @@ def group_cross_entropy(logits: Tensor, copies: int, *, released: bool = False) 
 
 
 def softmax_divergence(logits: Tensor, reference: Tensor) -> Tensor:
-    """Return KL(reference || logits) of the rows' softmax, (batch, n) each, as a mean over cells.
+    r"""Return $\mathrm{mean}_{ik}\, q_{ik} \log (q_{ik} / p_{ik})$, a KL divergence over n.
 
     Wu et al. 2022, "PCL".
+
+    p, q: the rows' softmax of `logits` and `reference`, (batch, n) each.
     """
     log_p, log_q = (x.log_softmax(dim=1) for x in (logits, reference))
     return (log_q.exp() * (log_q - log_p)).mean()
-
-
-def mix(z: Tensor, weight: float) -> Tensor:
-    """Return `weight z_i + (1 - weight) z_(i+1)` of rows (batch, dim), the last with the first."""
-    return weight * z + (1 - weight) * z.roll(-1, dims=0)
 
 
 def mixed_cosines(
@@ -178,19 +174,22 @@ def mixed_cosines(
     $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad
       m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
 
-    A mix that is mostly the anchor's own positive is left out, at minus infinity. Zhang et al.
-    2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
-    (MixCSE).
+    Zhang et al. 2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing
+    Negatives" (MixCSE). The objective explains the variants.
 
-    z: `z1`, z': `z2`, lambda: `weight`; sg: a constant. In the variant "released", an excluded mix
-    has the cosine 0. "paper" scales vectors to length 1, and an anchor has one mix, that of its own
-    positive. The result is (batch, 2 batch), or (batch, 1) in the variant "paper".
+    z: `z1`, z': `z2`, lambda: `weight`; sg: a constant. A mix that is mostly the anchor's own
+    positive is at minus infinity, or at 0 ("released"). The result is (batch, 2 batch), or with one
+    mix for an anchor (batch, 1) ("paper").
     """
+
+    def mix(z: Tensor) -> Tensor:
+        return (weight * z + (1 - weight) * z.roll(-1, dims=0)).detach()
+
     if variant == "paper":
-        own = mix(torch.nn.functional.normalize(z2.detach(), dim=1), weight)
+        own = mix(torch.nn.functional.normalize(z2, dim=1))
         return similarity.cosine_pairs(z1, own)[:, None]
     left_out = 0.0 if variant == "released" else -torch.inf
-    first, second = mix(z1.detach(), weight), mix(z2.detach(), weight)
+    first, second = mix(z1), mix(z2)
     own = torch.eye(len(z1), dtype=torch.bool, device=z1.device)
     parts = [
         similarity.cosine_matrix(z1, second).masked_fill(own.roll(-1, dims=1), left_out),
@@ -203,6 +202,8 @@ def pair_layout(
     positives: Tensor, negatives: Tensor, *, with_positive: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sentence pairs: every positive with itself, then its K negative pairs.
+
+    Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
 
     Args:
         positives: (p,) sentences.
@@ -241,6 +242,8 @@ def contrastive_tension(a: Tensor, b: Tensor, labels: Tensor) -> Tensor:
 def with_clean_negatives(logits: Tensor, clean: Tensor) -> Tensor:
     """Replace the batch's negatives in the logits; positives and further negatives stay.
 
+    Xu et al. 2023, "SimCSE++", with m = 1.
+
     Positives are on the diagonal of `logits` (..., batch, n), columns after the batch are further
     negatives. `clean` (batch, batch) is read off the diagonal.
     """
@@ -262,8 +265,8 @@ def off_dropout(
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
       p_i = \cos(z_i, z'_i)/\tau, \quad n_{ij} = \cos(\hat z_i, \hat z_j)/\tau$$
 
-    Xu et al. 2023, "SimCSE++", Eq. 3, which has m before the sum over negatives instead
-    (`variant="paper"`); the formula is that of the released code.
+    Xu et al. 2023, "SimCSE++", as released; Eq. 3 has m before the sum over negatives instead
+    (`variant="paper"`).
 
     $z$: `z1` and $z'$: `z2`, both under dropout; $\hat z$: `clean`, without dropout.
     """
@@ -306,13 +309,12 @@ def hardened_noise(
 
 
 def negative_weights(first: Tensor, second: Tensor, threshold: float) -> Tensor:
-    """Return 0 at [i, j] where sentence j is a false negative of i, else 1.
+    r"""Return $w_{ij} = [i = j \lor \cos(c_i, c'_j) \le \varphi]$: 0 for a false negative, else 1.
 
     Zhou et al. 2022 (DCLR).
 
-    The cosine of a false negative is above the threshold. `first` and `second` are vectors by the
-    complementary network, perhaps under two noises. The weights are (batch, batch), 1 on the
-    diagonal.
+    c: `first`, c': `second`, vectors by the complementary network, perhaps under two noises. The
+    weights are (batch, batch).
     """
     weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
     return similarity.with_diagonal(weights, torch.ones_like(weights[0]))

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import angular_margin, masking_triplet
-from isospace.objectives.base import MLPOrNone, Paper
+from isospace.objectives.base import OnCosines, Paper
 from isospace.objectives.contrast import Contrast, Term
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -22,7 +22,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 @settings
-class ArcCSE(Contrast, MLPOrNone):
+class ArcCSE(Contrast, OnCosines):
     r"""InfoNCE with an angle as margin on the positive (ArcCon), and a triplet of masked sentences.
 
     $$\ell_i = -\log \frac{e^{\cos(\theta_{ii} + u)/\tau}}

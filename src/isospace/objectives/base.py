@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import PositiveInt, Strict
+from pydantic import PositiveFloat, PositiveInt, Strict
 
 from isospace.objectives import auxiliaries, heads
 from isospace.operators import similarity
@@ -183,11 +183,13 @@ class Objective(ABC):
 
 
 @settings
-class MLPOrNone(Objective):
-    """Base of objectives with the tanh MLP as a head, or with no head."""
+class OnCosines(Objective):
+    """Base of objectives on cosines of vectors behind the tanh MLP, or behind no head."""
 
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
 
     @property
     def training_head(self) -> heads.Head:

@@ -18,8 +18,8 @@ from isospace.losses.correlation import (
     shared_variance,
     variance_hinge,
 )
-from isospace.objectives import heads
-from isospace.objectives.base import MLPOrNone, Objective, Paper, Projected, Widths
+from isospace.objectives import auxiliaries, heads
+from isospace.objectives.base import Objective, OnCosines, Paper, Projected, Widths
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
 
@@ -84,7 +84,7 @@ class VICReg(Projected, Objective):
 
 
 @settings
-class CovarianceIdentity(MLPOrNone):
+class CovarianceIdentity(OnCosines):
     r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE}(z, z')
@@ -98,8 +98,6 @@ class CovarianceIdentity(MLPOrNone):
     the terms of `vicreg`, and `dcl`, which compares the dimensions of two views.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     contrast_weight: NonNegativeFloat = 1.0
     """w, weight of InfoNCE; 0 leaves the penalty alone."""
     covariance_weight: NonNegativeFloat = 0.01
@@ -144,7 +142,7 @@ class BarlowTwins(Projected, Objective):
 
 
 @settings
-class RankStudy(MLPOrNone):
+class RankStudy(OnCosines):
     r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2
@@ -167,25 +165,18 @@ class RankStudy(MLPOrNone):
     """lambda, weight of its redundancy part (code)."""
     variant: Literal["released", "paper"] = "released"
     """Columns standardised (released), or only normalised (paper)."""
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
 
-    @property
-    def training_head(self) -> heads.Head:
-        """The tanh MLP or nothing, then the artificial rows, which travel as views."""
-        head = heads.mlp_or_none(self.head)
-        if not self.rows:
-            return head
-        return heads.in_turn(
-            head, lambda dim, generator: heads.GaussianRows(self.rows, dim, generator, fixed=True)
-        )
+    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
+        rows = torch.randn(self.rows, encoder.dim, generator=heads.seeded(seed))
+        fixed = torch.nn.Parameter(rows, requires_grad=False)
+        return {"rows": torch.nn.ParameterDict({"drawn": fixed})}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        z1, z2, *packed = views.projected
-        rows = torch.cat([z1[:0], *packed])[: self.rows]
+        z1, z2 = views.projected
+        rows = views.auxiliaries["rows"]["drawn"].to(z1)
         with_rows = (torch.cat([z1, rows]), torch.cat([z2, rows]))
         if self.variant == "released":
             on, off = barlow_twins(*with_rows)

@@ -22,7 +22,7 @@ from isospace.losses.contrastive import (
     weighted_cross_entropy,
 )
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import MLPOrNone, Objective, Paper
+from isospace.objectives.base import Objective, OnCosines, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
@@ -31,7 +31,7 @@ from isospace.views.edits import Repeat
 
 
 @settings
-class GSInfoNCE(Contrast, MLPOrNone):
+class GSInfoNCE(Contrast, OnCosines):
     r"""InfoNCE whose negatives are extended by random directions.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -54,7 +54,7 @@ class GSInfoNCE(Contrast, MLPOrNone):
         """The tanh MLP or nothing, then the noise, which travels as further views."""
         return heads.in_turn(
             super().own_head,
-            lambda dim, generator: heads.GaussianRows(self.noise_rows, dim, generator),
+            lambda dim, generator: heads.GaussianRows(self.noise_rows, generator),
         )
 
     def logits(self, views: Views) -> torch.Tensor:
@@ -64,7 +64,7 @@ class GSInfoNCE(Contrast, MLPOrNone):
 
 
 @settings
-class MixCSE(Contrast, MLPOrNone):
+class MixCSE(Contrast, OnCosines):
     r"""InfoNCE with negatives that are mixed from the positive and another sentence.
 
     $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}{\sum_j e^{s(z_i, z'_j)} + \sum_{j \ne i-1}
@@ -100,7 +100,7 @@ class MixCSE(Contrast, MLPOrNone):
 
 
 @settings
-class DCLR(MLPOrNone):
+class DCLR(OnCosines):
     r"""InfoNCE with weights for the batch's negatives, and with hardened noise.
 
     $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}
@@ -129,8 +129,6 @@ class DCLR(MLPOrNone):
     and a question and even its own answer are mostly below it.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     threshold: Annotated[float, Field(ge=-1, le=1)] = 0.9
     """phi, the cosine above which a negative is false (0.9 for BERT, 0.85 for RoBERTa)."""
     noise_times: NonNegativeFloat = 1.0
@@ -171,7 +169,7 @@ class DCLR(MLPOrNone):
 
 
 @settings
-class ESimCSE(Contrast, MLPOrNone):
+class ESimCSE(Contrast, OnCosines):
     r"""InfoNCE with repeated words in the positive, and negatives from a queue.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z^+_i)/\tau}}

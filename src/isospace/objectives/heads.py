@@ -173,31 +173,21 @@ class JointProjector(nn.Module):
 
 
 class GaussianRows(Seeded):
-    """Views followed by rows ~ N(0, 1), packed as views.
+    """Views followed by rows ~ N(0, 1), new in each step and packed as views (GS-InfoNCE).
 
-    The rows are new in each step (GS-InfoNCE), or `fixed` when the head is built (SimCSE++, rank
-    study). They fill `ceil(rows / batch)` further views, the last one padded with zeros:
+    The rows fill `ceil(rows / batch)` further views, the last one padded with zeros:
     `out[view:].flatten(0, 1)[:rows]` are the rows.
     """
 
-    drawn: Tensor | None
-
-    def __init__(
-        self, rows: int, dim: int, generator: torch.Generator, *, fixed: bool = False
-    ) -> None:
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
         super().__init__(generator)
         self.rows = rows
-        drawn = torch.randn(rows, dim, generator=generator) if fixed else None
-        self.register_buffer("drawn", drawn)
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view + ceil(rows / batch), batch, dim)`."""
         _, batch, dim = views.shape
-        rows = self.drawn
-        if rows is None:
-            rows = torch.randn(self.rows, dim, generator=self.generator)
         packed = views.new_zeros(-(-self.rows // batch) * batch, dim)
-        packed[: self.rows] = rows
+        packed[: self.rows] = torch.randn(self.rows, dim, generator=self.generator)
         return torch.cat([views, packed.reshape(-1, batch, dim)])
 
 

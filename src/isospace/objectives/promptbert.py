@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from pydantic import PositiveFloat
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import MLPOrNone, Paper
+from isospace.objectives.base import OnCosines, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import Template
 
 
 @settings
-class PromptBERT(MLPOrNone):
+class PromptBERT(OnCosines):
     r"""InfoNCE between the states at the mask tokens of two templates, less the templates' own.
 
     $$\ell_i = -\log \frac{e^{\cos(z^1_i, z^2_i)/\tau}}{\sum_j e^{\cos(z^1_i, z^2_j)/\tau}},
@@ -36,8 +35,6 @@ class PromptBERT(MLPOrNone):
     Over pairs of texts the first template is around the anchor and the second around its positive.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     first: str = 'This sentence of "{}" means [MASK].'
     """Template of the first view: {} is the sentence, [MASK] the encoder's own mask token."""
     second: str = 'This sentence : "{}" means [MASK].'

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
-from isospace.objectives.base import MLPOrNone, Paper
+from isospace.objectives.base import OnCosines, Paper
 from isospace.objectives.contrast import Contrast, Term
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -20,7 +20,7 @@ _DISTILLATIONS = {"listnet": list_net, "listmle": list_mle, "margin-mse": margin
 
 
 @settings
-class RankCSE(Contrast, MLPOrNone):
+class RankCSE(Contrast, OnCosines):
     r"""InfoNCE, agreement of two views' rankings, and a teacher's ranking of every list.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \beta \frac1N \sum_i

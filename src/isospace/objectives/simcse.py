@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives.base import HeadChoice, MLPOrNone, Paper
+from isospace.objectives.base import HeadChoice, OnCosines, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
@@ -16,7 +16,7 @@ from isospace.views import View, Views
 
 
 @settings
-class SimCSE(Contrast, MLPOrNone):
+class SimCSE(Contrast, OnCosines):
     r"""InfoNCE between two views of every sentence.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -63,7 +63,7 @@ class SimCSE(Contrast, MLPOrNone):
 
 
 @settings
-class Iso(Contrast, MLPOrNone):
+class Iso(Contrast, OnCosines):
     r"""Whitened positives against clean negatives, plus contrast between dimensions.
 
     Every sentence passes m times under dropout and once without. Each view is whitened in shuffled

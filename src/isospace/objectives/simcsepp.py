@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.losses.contrastive import diagonal_cross_entropy, info_nce, off_dropout
 from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import auxiliaries
-from isospace.objectives.base import MLPOrNone, Paper
+from isospace.objectives.base import OnCosines, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -19,7 +19,7 @@ Variant = Literal["released", "paper"]
 
 
 @settings
-class OffDropout(MLPOrNone):
+class OffDropout(OnCosines):
     r"""InfoNCE whose negatives are dropout-free.
 
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -32,8 +32,6 @@ class OffDropout(MLPOrNone):
     code, because the paper's own sensitivity to m only fits that form.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     m: PositiveFloat = 0.9
     """m, on the positive's logit (released) or on the sum over negatives (paper)."""
     variant: Variant = "released"
@@ -56,7 +54,7 @@ class OffDropout(MLPOrNone):
 
 
 @settings
-class DCL(MLPOrNone):
+class DCL(OnCosines):
     r"""InfoNCE plus the dimension-wise contrastive loss.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \lambda \frac1D \sum_c -\log
@@ -71,8 +69,6 @@ class DCL(MLPOrNone):
     released file fixes $\tau_D$ at 10.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines of InfoNCE."""
     contrast_weight: NonNegativeFloat = 1.0
     """w, weight of InfoNCE; 0 leaves the dimension-wise term alone."""
     dimension_weight: NonNegativeFloat = 0.1
@@ -127,7 +123,7 @@ class SimCSEPP(OffDropout):
 
 
 @settings
-class NoiseStudy(MLPOrNone):
+class NoiseStudy(OnCosines):
     r"""InfoNCE in which one part of the softmax row has more or less noise than the rest.
 
     $$\ell_i = -\log \frac{e^{p_i}}{e^{p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -148,8 +144,6 @@ class NoiseStudy(MLPOrNone):
     """K, passes per mean (less noise only)."""
     variance: NonNegativeFloat = 0.1
     """sigma^2 of the Gaussian (more noise only)."""
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)

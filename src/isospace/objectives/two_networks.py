@@ -17,7 +17,7 @@ from isospace.losses.contrastive import (
     softmax_divergence,
 )
 from isospace.objectives import auxiliaries
-from isospace.objectives.base import MLPOrNone, Objective, Paper
+from isospace.objectives.base import Objective, OnCosines, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import Edit, View, Views
@@ -112,7 +112,7 @@ class CTInBatch(Objective):
 
 
 @settings
-class PCL(MLPOrNone):
+class PCL(OnCosines):
     r"""InfoNCE, a group of copies against the batch, and agreement of two networks P and Q.
 
     $$\ell = \sum_{N \in P, Q} \big[\mathrm{NCE}(N) + \mathrm{BCE}(w_{N \to N})\big]
@@ -135,8 +135,6 @@ class PCL(MLPOrNone):
     Over pairs of texts the sentences are anchors, and all copies are of their positives.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     copies: PositiveInt = 2
     """Copies by each of the four edits."""
     edit_rate: Annotated[float, Field(ge=0, lt=1)] = 0.2

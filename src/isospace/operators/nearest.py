@@ -54,16 +54,6 @@ def product_blocks(
         yield start, queries[start : start + step] @ targets.T
 
 
-def other_products(
-    vectors: NDArray[np.float32],
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield `product_blocks` of vectors (n, dim) with themselves; the diagonal is -inf."""
-    for start, products in product_blocks(vectors, vectors):
-        rows = np.arange(len(products))
-        products[rows, start + rows] = -np.inf
-        yield start, products
-
-
 def nearest(
     queries: NDArray[np.float32],
     targets: NDArray[np.float32] | Iterable[NDArray[np.float32]],
