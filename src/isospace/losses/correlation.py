@@ -1,7 +1,4 @@
-"""Correlations and variances of the dimensions of one or two views, and their whitening.
-
-Views are (batch, dim), and `eps` is added to every variance, unless a docstring says otherwise.
-"""
+"""Correlations and variances of the dimensions of one or two views, and their whitening."""
 
 from __future__ import annotations
 
@@ -183,9 +180,6 @@ def shuffled_group_whitening(
 
     Returns:
         A tensor like `views`.
-
-    Raises:
-        ValueError: `groups` does not divide dim.
     """
     count, batch, dim = views.shape
     order = None

@@ -15,6 +15,8 @@ def replace_words(
 ) -> Tensor:
     """Return the sentences with a generator's words; the first token stays.
 
+    Chuang et al. 2022, "DiffCSE".
+
     All tensors are (n, length): ids of the sentences, ids with mask tokens (`masked`), ids of the
     generator (`guesses`), and `mask`, 1 for tokens. `everywhere` replaces all words, not only those
     that were masked. The result is 0 at the padding.
@@ -36,11 +38,13 @@ def replacement_detection(
 ) -> Tensor:
     r"""Return the cross-entropy of original against replaced words.
 
+    $$-\mathrm{mean}_{it} \log \mathrm{softmax}(D_{it})_{[x''_{it} \ne x_{it}]}$$
+
     Clark et al. 2020, "ELECTRA"; with the sentence's vector Chuang et al. 2022, "DiffCSE".
 
-    `logits` (n, length, 2) are of original and replaced; the ids that were `shown`, the `original`
-    ids and the mask are (n, length). The mean is over all tokens, or over "all" places, padding
-    included.
+    D: `logits` (n, length, 2) of original and replaced; x'': the ids that were `shown`, x: the
+    `original` ids, and the mask, (n, length). The mean is over all tokens, or over "all" places,
+    padding included.
     """
     labels = (shown != original).long() * mask
     losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")

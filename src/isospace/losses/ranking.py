@@ -1,8 +1,7 @@
 """A student's ranking of lists of texts: agreement of two rankings, distillation from a teacher.
 
-Logits are (list, n). The teacher's are NaN for a text that is not in the list; lists of fewer than
-two texts count nothing. Every distillation returns a scalar, the mean over the lists, or 0 where no
-list is left.
+Lists of fewer than two texts count nothing. Every distillation returns a scalar, the mean over the
+lists, or 0 where no list is left.
 """
 
 from __future__ import annotations
