@@ -92,15 +92,16 @@ class Corpus(LoadsModels):
 def _relations(corpus: LoadedCorpus) -> dict[str, dict[str, Any]]:
     """Return relation -> counts of its pairs, and examples to train on; empty without documents."""
     from isospace.corpus.examples import evenly
+    from isospace.corpus.relations import RELATIONS
 
     found = {}
     if (related := corpus.related) is not None:
-        for name, held_out in related.counts(held=True).items():
+        for name in RELATIONS:
             pairs = related.to_train(name)
             examples = pairs[evenly(len(pairs), _EXAMPLES)].tolist()
             found[name] = {
                 "train": len(pairs),
-                "held_out": held_out,
+                "held_out": len(related.held_out(name)),
                 "examples": [(corpus[a], corpus[b]) for a, b in examples],
             }
     return found

@@ -118,12 +118,12 @@ class Corpus(Lines):
             relation: the relation that the held-out passages are evaluated by.
         """
         assert self.related is not None
-        mine, telling = self.related, self.related.telling
+        mine, distinctive = self.related, self.related.distinctive
         out, train = self.passages[held], self.passages[~held]
         nothing = np.zeros(len(self), dtype=bool)
         related, same = Related.build(mine.structure, self, out, train, nothing)
         other = copy.copy(self)
-        other.related, other.same = replace(related, telling=telling), same
+        other.related, other.same = replace(related, distinctive=distinctive), same
         other.train_rows = train[related.trained[train]]
         other.counts = self.counts | {
             "related to what is held out": len(train) - len(other.train_rows),

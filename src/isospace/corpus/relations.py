@@ -142,7 +142,7 @@ class Related:
 
     Attributes:
         structure: structure of the lines.
-        telling: (line,) true if a line can be part of a pair. Excluded are titles, headings and
+        distinctive: (line,) true if a line can be part of a pair. Excluded are titles, headings and
             first sentences that several documents share, such as "Introduction". Excluded are
             also lines that repeat, or nearly repeat, a text that must not be trained on.
         held: (line,) true if the document of a line is held out.
@@ -153,7 +153,7 @@ class Related:
     """
 
     structure: Structure
-    telling: NDArray[np.bool_]
+    distinctive: NDArray[np.bool_]
     held: NDArray[np.bool_]
     trained: NDArray[np.bool_]
 
@@ -176,18 +176,18 @@ class Related:
         of_held[structure.documents[held]] = True
         of_train[structure.documents[train]] = True
         is_held, trained = of_held[structure.documents], of_train[structure.documents]
-        judged, others = np.flatnonzero(is_held), np.flatnonzero(trained)
-        rows = np.concatenate([judged, others])
-        earlier = near_duplicates(text, rows, len(judged))[len(judged) :]
+        held_lines, others = np.flatnonzero(is_held), np.flatnonzero(trained)
+        rows = np.concatenate([held_lines, others])
+        earlier = near_duplicates(text, rows, len(held_lines))[len(held_lines) :]
         repeats = np.zeros(len(trained), dtype=bool)
-        repeats[others] = (earlier >= 0) & (earlier < len(judged))
+        repeats[others] = (earlier >= 0) & (earlier < len(held_lines))
         trained &= ~_whole(structure, np.diff(text.offsets), repeats | barred)
         same = np.arange(len(trained))
-        again = np.flatnonzero(earlier >= len(judged))
+        again = np.flatnonzero(earlier >= len(held_lines))
         same[others[again]] = rows[earlier[again]]
         while (same != same[same]).any():  # follow repetitions of repetitions to the first line
             same = same[same]
-        return cls(structure, _telling(structure, text) & ~barred, is_held, trained), same
+        return cls(structure, _distinctive(structure, text) & ~barred, is_held, trained), same
 
     def to_train(self, relation: str) -> Rows:
         """Return the pairs of a relation to train on, (pair, 2) lines."""
@@ -199,7 +199,7 @@ class Related:
 
     def _pairs(self, relation: str, allowed: NDArray[np.bool_]) -> Rows:
         pairs = RELATIONS[relation](self.structure)
-        return pairs[(self.telling & allowed)[pairs].all(axis=1)]
+        return pairs[(self.distinctive & allowed)[pairs].all(axis=1)]
 
     def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
         """Return for each query the lines that must not count as wrong answers.
@@ -234,27 +234,24 @@ class Related:
         Raises:
             UserError: the documents have no such pairs.
         """
-        if wanted is not None:
-            if len(self.held_out(wanted)) < 2:
-                counts = self.counts(held=True).items()
-                have = ", ".join(f"{n:,} {name}" for name, n in counts if n)
-                raise UserError(
-                    f"`test_relation` {wanted}: the held-out documents have no pairs of this "
-                    f"relation. They have {have or 'no pairs of any relation'}"
-                )
-            return wanted
-        return next(
-            (name for name in EVALUATION_RELATIONS if len(self.held_out(name)) >= FEW_PAIRS), None
-        )
+        counts = {name: len(self.held_out(name)) for name in RELATIONS}
+        if wanted is None:
+            return next((name for name in EVALUATION_RELATIONS if counts[name] >= FEW_PAIRS), None)
+        if counts[wanted] < 2:
+            have = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+            raise UserError(
+                f"`test_relation` {wanted}: the held-out documents have no pairs of this "
+                f"relation. They have {have or 'no pairs of any relation'}"
+            )
+        return wanted
 
-    def counts(self, held: bool = False) -> dict[str, int]:
-        """Count the pairs of each relation: to train on, or in held-out documents with `held`."""
-        allowed = self.held if held else self.trained
-        return {name: len(self._pairs(name, allowed)) for name in RELATIONS}
+    def counts(self) -> dict[str, int]:
+        """Count the pairs of each relation to train on."""
+        return {name: len(self.to_train(name)) for name in RELATIONS}
 
     def save(self, folder: Path) -> None:
         """Write structure and flags to a folder, for `load`."""
-        flags = np.stack([self.telling, self.held, self.trained])
+        flags = np.stack([self.distinctive, self.held, self.trained])
         np.savez(folder / "structure.npz", **vars(self.structure), flags=flags)
 
     @classmethod
@@ -322,8 +319,8 @@ def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDA
     return found
 
 
-def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
-    telling = np.ones(len(structure.roles), dtype=bool)
+def _distinctive(structure: Structure, text: Lines) -> NDArray[np.bool_]:
+    distinctive = np.ones(len(structure.roles), dtype=bool)
     for role in (Role.TITLE, Role.HEADING, Role.FIRST):
         lines = np.flatnonzero(structure.roles == role)
         names = (name_hash(" ".join(compared_words(text[line]))) for line in lines.tolist())
@@ -331,5 +328,5 @@ def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
         documents = structure.documents[lines].astype(np.uint64)
         of_documents = np.unique(np.stack([keys, documents], 1), axis=0)[:, 0]
         known, count = np.unique(of_documents, return_counts=True)
-        telling[lines] = count[np.searchsorted(known, keys)] == 1
-    return telling
+        distinctive[lines] = count[np.searchsorted(known, keys)] == 1
+    return distinctive
