@@ -213,8 +213,10 @@ def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy)
     again = rf"Remove .*model, and it is made again by `resume` {finished_copy.folder}"
     with pytest.raises(UserError, match=rf"model\.safetensors: damaged.*{again}"):
         train(resume=finished_copy.folder)
+    before = finished_copy.results
     shutil.rmtree(finished_copy.model_folder)
-    before, again = finished_copy.results, train(resume=finished_copy.folder).results
+    assert finished_copy.results is None
+    again = train(resume=finished_copy.folder).results
     cost = {"seconds": again.training.seconds, "memory_mb": again.training.memory_mb}
     assert again == replace(before, training=replace(before.training, **cost))
     assert weights.read_bytes() == whole
