@@ -56,48 +56,46 @@ def test_cosines_are_the_encoder_s(encoder, cosines):
     everything = vectors @ vectors.T
     texts = np.array([11, 10, 59])
     # Kept as float16.
-    assert cosines.score_matrix(QUERIES, texts) == pytest.approx(
-        everything[QUERIES][:, texts], abs=1e-3
-    )
+    assert cosines.scores(QUERIES, texts) == pytest.approx(everything[QUERIES][:, texts], abs=1e-3)
     expected = np.take_along_axis(everything[QUERIES], OWN, 1)
-    assert cosines.score_own(QUERIES, OWN) == pytest.approx(expected, abs=1e-3)
+    assert cosines.scores(QUERIES, OWN) == pytest.approx(expected, abs=1e-3)
 
 
 def test_fused_is_fusion_over_all_texts_that_are_looked_for(sided, cosines):
     fused = Fused(cosines, sided, weight=1.5)
     looked_for = sided.texts
     words = BM25([TEXTS[line] for line in looked_for]).scores([TEXTS[line] for line in QUERIES])
-    whole = fuse(cosines.score_matrix(QUERIES, looked_for), words, 1.5)
-    assert fused.score_matrix(QUERIES, looked_for) == pytest.approx(whole, abs=1e-5)
+    whole = fuse(cosines.scores(QUERIES, looked_for), words, 1.5)
+    assert fused.scores(QUERIES, looked_for) == pytest.approx(whole, abs=1e-5)
     # Of a few texts the same numbers, whatever is asked about beside them.
     places = np.searchsorted(looked_for, OWN)
-    assert fused.score_own(QUERIES, OWN) == pytest.approx(
+    assert fused.scores(QUERIES, OWN) == pytest.approx(
         np.take_along_axis(whole, places, 1), abs=1e-5
     )
-    assert fused.score_matrix(QUERIES, OWN[0]) == pytest.approx(whole[:, places[0]], abs=1e-5)
+    assert fused.scores(QUERIES, OWN[0]) == pytest.approx(whole[:, places[0]], abs=1e-5)
 
 
 def test_the_average_of_teachers(sided, cosines):
     fused = Fused(cosines, sided, weight=2.0)
     both, every = Mean([cosines, fused]), EVERY[10:]
-    expected = (cosines.score_own(QUERIES, OWN) + fused.score_own(QUERIES, OWN)) / 2
-    assert both.score_own(QUERIES, OWN) == pytest.approx(expected)
-    expected = (cosines.score_matrix(QUERIES, every) + fused.score_matrix(QUERIES, every)) / 2
-    assert both.score_matrix(QUERIES, every) == pytest.approx(expected)
+    expected = (cosines.scores(QUERIES, OWN) + fused.scores(QUERIES, OWN)) / 2
+    assert both.scores(QUERIES, OWN) == pytest.approx(expected)
+    expected = (cosines.scores(QUERIES, every) + fused.scores(QUERIES, every)) / 2
+    assert both.scores(QUERIES, every) == pytest.approx(expected)
     assert both.digest not in (cosines.digest, fused.digest)
 
 
 def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
     cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
     teacher = CrossEncoderTeacher(str(cross), "cpu", TEXTS.__getitem__)
-    found = teacher.score_own(QUERIES, OWN)
+    found = teacher.scores(QUERIES, OWN)
     model = BertForSequenceClassification.from_pretrained(cross).eval()
     tokenizer = load_encoder(str(cross), device="cpu").tokenizer
     inputs = tokenizer(TEXTS[4], TEXTS[30], return_tensors="pt")
     with torch.no_grad():
         expected = model(**inputs).logits.item()
     assert found[0, 1] == pytest.approx(expected, abs=1e-5)
-    assert np.isnan(teacher.score_matrix(QUERIES, EVERY)).all()
+    assert np.isnan(teacher.scores(QUERIES, EVERY)).all()
 
 
 def test_scores_from_a_file(sided, tmp_path):
@@ -113,8 +111,8 @@ def test_scores_from_a_file(sided, tmp_path):
     assert found.count == 2
     assert [found.scored_rows(line).tolist() for line in (0, 4, 1)] == [[12], [30], []]
     expected = np.array([[np.nan, 2.5], [-1.0, np.nan], [np.nan, np.nan]])
-    np.testing.assert_array_equal(found.score_own(QUERIES, OWN), expected)
-    assert found.score_matrix(QUERIES, np.array([30, 12]))[0, 0] == 2.5
+    np.testing.assert_array_equal(found.scores(QUERIES, OWN), expected)
+    assert found.scores(QUERIES, np.array([30, 12]))[0, 0] == 2.5
     with pytest.raises(UserError, match="none of its 3 pairs"):
         FileTeacher(file, sided._replace(queries=EVERY[1:3]))
 
@@ -124,14 +122,13 @@ class Table(Teacher):
 
     digest = "table"
 
-    def __init__(self, scores):
-        self.scores = scores
+    def __init__(self, table):
+        self.table = table
 
-    def score_matrix(self, queries, texts):
-        return self.scores[queries][:, texts].copy()
-
-    def score_own(self, queries, texts):
-        return np.take_along_axis(self.scores[queries], texts, 1)
+    def scores(self, queries, texts):
+        if texts.ndim == 1:
+            return self.table[queries][:, texts].copy()
+        return np.take_along_axis(self.table[queries], texts, 1)
 
 
 def lists_of(scores, pool, numbers, pairs, mined, teacher=None):

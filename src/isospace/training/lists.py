@@ -86,8 +86,8 @@ class Lists:
         for start in range(0, len(rows) if self.mined else 0, step):
             part = rows[start : start + step]
             queries, own, of_pool = part[:, 0], part[:, -1:], self.numbers[self.pool]
-            scores = self.ranker.score_matrix(queries, self.pool)
-            limits = FALSE_NEGATIVE * self.ranker.score_own(queries, own)[:, 0]
+            scores = self.ranker.scores(queries, self.pool)
+            limits = FALSE_NEGATIVE * self.ranker.scores(queries, own)[:, 0]
             for place, (query, positive) in enumerate(part[:, [0, -1]].tolist()):
                 of_query, of_own = (int(self.numbers[line]) for line in (query, positive))
                 right = np.isin(of_pool, [*self._related(of_query), of_own])
@@ -120,11 +120,11 @@ class Lists:
         if self.teacher is None:
             return None
         own = np.arange(len(rows))
-        scores = self.teacher.score_matrix(rows[:, 0], second)
+        scores = self.teacher.scores(rows[:, 0], second)
         lines = np.concatenate(
             [second[first + own, None], rows[:, rows.shape[1] - self.mined :]], 1
         )
-        of_own = self.teacher.score_own(rows[:, 0], lines)
+        of_own = self.teacher.scores(rows[:, 0], lines)
         scores[own, first + own] = of_own[:, 0]
         return np.concatenate([scores, of_own[:, 1:]], axis=1)
 
@@ -138,10 +138,8 @@ class Lists:
         step = max(1, BLOCK // len(self.pool))
         for start in range(0, len(queries), step):
             part = queries[start : start + step]
-            near = self.pool[
-                [highest(row, DEPTH) for row in self.ranker.score_matrix(part, self.pool)]
-            ]
-            scores = (self.teacher or self.ranker).score_own(part, near)
+            near = self.pool[[highest(row, DEPTH) for row in self.ranker.scores(part, self.pool)]]
+            scores = (self.teacher or self.ranker).scores(part, near)
             places = np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)
             found[start : start + step] = near[np.arange(len(part)), places]
         return found

@@ -62,20 +62,19 @@ class LinesBySide(NamedTuple):
 class Teacher(ABC):
     """A model or file that scores texts for queries, both given as lines. Higher is better.
 
-    `digest` identifies the scores. If `ranks_all`, `score_matrix` scores every text, so that a
-    search can use it.
+    `digest` identifies the scores. If `ranks_all`, every text has a score for every query, so that
+    a search can use the teacher.
     """
 
     ranks_all = True
     digest: str
 
     @abstractmethod
-    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return the score of every text for every query (query, text); NaN without a score."""
+    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
+        """Return the scores (query, n) of texts; NaN without a score.
 
-    @abstractmethod
-    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return the scores (query, n) of the texts (query, n) that are each query's own."""
+        `texts` (n,) are scored for every query; of `texts` (query, n) each query has its own.
+        """
 
     def scored_rows(self, query: int) -> Rows:
         """Return the lines with scores for a query, if not all have one; else an empty array."""
@@ -144,20 +143,18 @@ class Cosines(Teacher):
         texts = LineVectors.made(encoder, "document", sides.texts, sides, cache, progress)
         return cls(queries, texts, digest)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
+    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Multiply vectors, a slice of the texts at a time."""
         looking = self.queries[queries]
+        if texts.ndim == 2:
+            own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
+            products: Doubles = np.einsum("qd,qnd->qn", looking, own)
+            return products.astype(np.float32)
         scores = np.empty((len(queries), len(texts)), np.float32)
         for start in range(0, len(texts), _SLICE):
             part = slice(start, start + _SLICE)
             scores[:, part] = looking @ self.texts[texts[part]].T
         return scores
-
-    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Multiply vectors."""
-        own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
-        products: Doubles = np.einsum("qd,qnd->qn", self.queries[queries], own)
-        return products.astype(np.float32)
 
 
 class Fused(Teacher):
@@ -181,19 +178,10 @@ class Fused(Teacher):
         mean = total / len(sides.texts)
         self._covariance = squares / len(sides.texts) - np.outer(mean, mean)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return hybrid scores (query, text)."""
-        places = np.searchsorted(self._sides.texts, texts)
-        of_each = np.broadcast_to(places, (len(queries), len(texts)))
-        return self._fused(queries, of_each, self._cosines.score_matrix(queries, texts))
-
-    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return hybrid scores (query, n) of each query's own texts."""
-        places = np.searchsorted(self._sides.texts, texts)
-        return self._fused(queries, places, self._cosines.score_own(queries, texts))
-
-    def _fused(self, queries: Rows, places: Rows, cosines: ScoreMatrix) -> ScoreMatrix:
-        """Return hybrid scores of the documents at `places` (query, n)."""
+    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
+        """Return hybrid scores."""
+        cosines = self._cosines.scores(queries, texts)
+        places = np.broadcast_to(np.searchsorted(self._sides.texts, texts), cosines.shape)
         words = np.empty((len(queries), 1 + places.shape[1]), np.float32)
         for row, (query, own) in enumerate(zip(queries.tolist(), places, strict=True)):
             of_query = self._words(query)
@@ -221,17 +209,10 @@ class Mean(Teacher):
         self._teachers = teachers
         self.digest = " ".join(teacher.digest for teacher in teachers)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
+    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Average the scores of the teachers."""
         scores: ScoreMatrix = np.mean(
-            [one.score_matrix(queries, texts) for one in self._teachers], axis=0
-        )
-        return scores
-
-    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Average the scores of the teachers."""
-        scores: ScoreMatrix = np.mean(
-            [one.score_own(queries, texts) for one in self._teachers], axis=0
+            [one.scores(queries, texts) for one in self._teachers], axis=0
         )
         return scores
 
@@ -268,12 +249,10 @@ class CrossEncoderTeacher(Teacher):
             )
         self._read, self.digest = read, state_hash(self._model)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return NaN: a cross-encoder is too slow for all texts of a batch."""
-        return np.full((len(queries), len(texts)), np.nan, np.float32)
-
-    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return the logits of the cross-encoder."""
+    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
+        """Return the logits of each query's own texts; all texts of a batch would take too long."""
+        if texts.ndim == 1:
+            return np.full((len(queries), len(texts)), np.nan, np.float32)
         pairs = [
             (self._read(query), self._read(text))
             for query, own in zip(queries.tolist(), texts.tolist(), strict=True)
@@ -319,12 +298,9 @@ class FileTeacher(Teacher):
     def _key(self, line: int) -> int:
         return name_hash(self._read(line))
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
+    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return the scores in the file."""
-        return self.score_own(queries, np.broadcast_to(texts, (len(queries), len(texts))))
-
-    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return the scores in the file."""
+        texts = np.broadcast_to(texts, (len(queries), texts.shape[-1]))
         keys = {line: self._key(line) for line in np.unique(texts).tolist()}
         rows: list[list[Any]] = [
             [self._scores.get((query, keys[text]), np.nan) for text in own]
