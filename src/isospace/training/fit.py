@@ -38,6 +38,7 @@ from isospace.system.lifecycle import (
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
+from isospace.training.build import Training
 from isospace.training.loop import Budget, Paces, Step, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare, require_settings
 from isospace.training.results import Choice, TrainingFacts, select_checkpoint
@@ -198,8 +199,7 @@ class Fit:
         due: Callable[[int, int], Sequence[int]] | None = None,
         vectors: Path | None = None,
     ) -> None:
-        self._started, self._earlier_seconds = time.monotonic(), 0.0
-        self._earlier_memory_mb = 0.0
+        self._started, self._earlier_memory_mb = time.monotonic(), 0.0
         self.config, self._stop, self._vectors = config, stop, vectors
         self._due = due or (
             lambda total, last: evaluation_steps(total, config.evaluations, last=last)
@@ -208,11 +208,10 @@ class Fit:
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
-        data, self.loop = prepare(config, self.accelerator, self.progress, data)
-        self.data, self.benchmark = data, data.benchmark
-        self.training = self.loop.training
+        self.data, self.loop = prepare(config, self.accelerator, self.progress, data)
+        self.benchmark, self.training = self.data.benchmark, self.loop.training
         self.encoder = self.training.encoder
-        self.evaluations = Evaluations(config, data.held_out, self.benchmark, base_competes)
+        self.evaluations = Evaluations(config, self.data.held_out, self.benchmark, base_competes)
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
         self._saved_step, self._saved_at = 0, time.monotonic()
@@ -223,18 +222,7 @@ class Fit:
             folder = Run.create(config).folder if self.main else None
             run = Run(broadcast(self.accelerator, folder))
         self.run, self._how_to_resume = run, how_to_resume or run.how_to_resume
-        files = {
-            "queries": self.training.batches.examples.texts.digest,
-            "labels": self.benchmark.labels_digest(),
-            "pairs": self.benchmark.pairs_digest(),
-        }
-        self._digests = {
-            "config.json": run.settings_digest,
-            "corpus": data.corpus.digest,
-            **{name: digest for name, digest in files.items() if getattr(config, name) is not None},
-            "model": weights_hash(self.encoder, *SIDES),
-            **self.training.digests,
-        }
+        self._digests = _digests(run, self.data, self.training)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -412,14 +400,9 @@ class Fit:
                 self.progress.line("evaluation", f"{of}: {self.evaluations.newest}")
 
     @property
-    def seconds(self) -> float:
-        """Wall-clock seconds of the run, earlier sessions included."""
-        return self._earlier_seconds + time.monotonic() - self._started
-
-    @property
-    def memory_mb(self) -> float:
-        """Peak memory of the run in MB, earlier sessions included."""
-        return max(self._earlier_memory_mb, peak_memory_mb())
+    def _cost(self) -> tuple[float, float]:
+        """Wall-clock seconds and peak memory in MB, earlier sessions included."""
+        return time.monotonic() - self._started, max(self._earlier_memory_mb, peak_memory_mb())
 
     @property
     def facts(self) -> TrainingFacts:
@@ -431,22 +414,22 @@ class Fit:
             self.training.config.max_length,
             self.encoder.pooling,
             arithmetic(self.accelerator),
-            self.seconds,
-            self.memory_mb,
+            *self._cost,
         )
 
     def _save(self) -> None:
         """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
         states = gather_object([random_state()])
         if self.main:
+            seconds, memory_mb = self._cost
             state = {
                 **self.loop.state(),
                 "digests": self._digests,
                 "random": states,
                 "evaluations": self.evaluations.measured,
                 "ranks": self.evaluations.ranks,
-                "seconds": self.seconds,
-                "memory_mb": self.memory_mb,
+                "seconds": seconds,
+                "memory_mb": memory_mb,
             }
             checkpoint.save(self.run.last_checkpoint, state)
         # Last, so that kept weights are never of an evaluation that the checkpoint does not know.
@@ -456,7 +439,7 @@ class Fit:
     def _restore(self, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
         self.evaluated = int(state["evaluations"][-1]["step"])
-        self._earlier_seconds = state["seconds"]
+        self._started -= state["seconds"]
         self._earlier_memory_mb = state["memory_mb"]
         if self.main:
             self.evaluations.measured = list(state["evaluations"])
@@ -470,6 +453,23 @@ class Fit:
         """Write the weights if the newest evaluation is the one to keep."""
         if self.main and self.choice.step == self.loop.step:
             checkpoint.save_weights(self.run.kept_weights, self.training.shipped.model)
+
+
+def _digests(run: Run, data: Data, training: Training) -> dict[str, str]:
+    """Return the digest of everything that a run reads, which must not change until it ends."""
+    files = {
+        "queries": training.batches.examples.texts.digest,
+        "labels": data.benchmark.labels_digest(),
+        "pairs": data.benchmark.pairs_digest(),
+    }
+    given = {name: own for name, own in files.items() if getattr(training.config, name) is not None}
+    return {
+        "config.json": run.settings_digest,
+        "corpus": data.corpus.digest,
+        **given,
+        "model": weights_hash(training.encoder, *SIDES),
+        **training.digests,
+    }
 
 
 def _progress_note(step: Step, speed: float) -> str:
