@@ -60,7 +60,7 @@ from isospace.training.card import CLASSIC, Usage, classic_usage, heading
 from isospace.training.examples import related_texts
 from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.results import Origin
-from isospace.training.run import Run, maker_of, run_of
+from isospace.training.run import Run, run_of
 from isospace.training.train import ModelScores
 
 FILE = "distill.json"
@@ -280,7 +280,7 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
 
 
 def _load(config: DistillConfig, progress: Progress) -> _Task:
-    run = run_of(config.model) or maker_of(config.model)
+    run = run_of(config.model)
     if run is None and not config.text.corpus:
         raise UserError(
             f"`model` {config.model}: not the folder of a run, so its corpus is not known. "

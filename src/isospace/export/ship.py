@@ -45,7 +45,7 @@ from isospace.training.card import (
     prompts_text,
     usage_of,
 )
-from isospace.training.run import Run, maker_of
+from isospace.training.run import Run, run_of
 
 GRAPH = "model.onnx"
 _INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
@@ -239,7 +239,7 @@ def export(
     """
     if to not in get_args(Target):
         raise UserError(f"`to` {to}: expected {', '.join(get_args(Target))}")
-    run = maker_of(model)
+    run = run_of(model)
     folder = run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}")
     folder = folder if output is None else expanded(output)
     require_new(folder)

@@ -257,26 +257,23 @@ def _half(vectors: np.ndarray) -> np.ndarray:
 
 
 def run_of(model: str) -> Run | None:
-    """Return the run that a model's name refers to, or `None`."""
-    folder = folder_of(model)
-    return None if folder is None or run_model(folder) is None else Run(folder)
-
-
-def maker_of(model: str) -> Run | None:
-    """Return the finished run that made a model, or `None`.
+    """Return the run that made a model, or `None`.
 
     `model` is the folder of the run or its folder `model`.
+
+    Raises:
+        UserError: the run is not finished.
     """
     folder = folder_of(model)
     for place in () if folder is None else (folder, folder.resolve().parent):
-        if (place / "results.json").is_file() and run_model(place) is not None:
+        if run_model(place) is not None:
             return Run(place)
     return None
 
 
 def selected_weight(model: str) -> float | None:
     """Return the BM25 weight of the run that made a model, or `None`."""
-    run = maker_of(model)
+    run = run_of(model)
     return None if run is None else run.finished.base.with_bm25.weight
 
 
