@@ -292,7 +292,8 @@ def _vectors(
     task: _Task, accelerator: Accelerator, progress: Progress
 ) -> list[NDArray[np.float32]]:
     """Encode a share of the texts in each process; return the vectors of each side, (n, dim)."""
-    encode = encoded_to_fit(task.encoder, task.settings, cache_folder(), progress)
+    # Remembering, because a passage is in several pairs.
+    encode = remembering(encoded_to_fit(task.encoder, task.settings, cache_folder(), progress))
     own = slice(accelerator.process_index, None, accelerator.num_processes)
     shares = gather_object([[encode.for_side(side)(texts[own]) for side, texts in task.fit_texts]])
     found = []
