@@ -40,8 +40,14 @@ from common import points
 from documents import PRECISION, SOURCES, TOKENS, on_one_text, pairs, published
 from domains_page import ADAPT, MNRL, MNRL_WHITENED, draw_page
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidate_encoders import CandidateEncoders
-from isospace.adaptation.candidates import PAIR_MAPS, SHARES, TEXT_MAPS, THROUGH, candidates
+from isospace.adaptation.candidates import (
+    PAIR_MAPS,
+    SHARES,
+    TEXT_MAPS,
+    THROUGH,
+    CandidateEncoders,
+    candidates,
+)
 from isospace.adaptation.results import read_candidates
 from isospace.config import AdaptConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
@@ -305,8 +311,8 @@ class _Study:
         encoders = CandidateEncoders.load(run.config, self.data.corpus)
         if any("fine-tuned" in one.name for one in found.candidates):
             encoders = replace(encoders, trained=encoders.read_trained(run.kept_weights))
-        maps = (*PAIR_MAPS, *TEXT_MAPS)
-        by_name = {one.name: one for one in candidates((0.0, 1.0, *SHARES), maps)}
+        maps = (None, *PAIR_MAPS.tried, *TEXT_MAPS.tried)
+        by_name = {one.name: one for one in candidates((0.0, *SHARES), maps)}
         rows = []
         with TemporaryDirectory() as folder:
             encoders = replace(encoders, folder=Path(folder))

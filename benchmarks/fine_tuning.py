@@ -32,7 +32,7 @@ from scipy import special
 
 from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES, TOKENS, pairs
-from isospace.adaptation.candidate_encoders import State, merge
+from isospace.adaptation.candidates import Weights, merge
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.benchmark import hard_pairs
@@ -317,7 +317,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
         encode = _encodes(encoder)
         yield FITTED_AGAIN, through(encode, fit_map(_encodes(encoder, longest), on.fit))
     if name == AS_NOW:
-        tuned: State = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
+        tuned: Weights = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
         start = base_encoder(on.config).model.state_dict()
         for share in SHARES:
             encoder.model.load_state_dict(merge(start, tuned, share))

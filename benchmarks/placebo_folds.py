@@ -53,7 +53,7 @@ MORE = {"noise": 3}
 HIDDEN = 60
 """Size of the folders that the page does not show."""
 _GAINS = ("true gain", "reported gain")
-CANDIDATES = candidates([0.0, *FOLD_SHARES], PAIR_MAPS)
+CANDIDATES = candidates([0.0, *FOLD_SHARES], (None, *PAIR_MAPS.tried))
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ import torch
 from common import draw, gain_cell, mean_gain, points
 from documents import PRECISION, SOURCES, TOKENS
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     BASE_MODEL,
     QUERY_MAPS,
     SHARES,
     Candidate,
+    CandidateEncoders,
     queries_by_pairs,
 )
 from isospace.adaptation.fine_tune import QUERY_WEIGHTS
@@ -114,8 +114,8 @@ def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
     assert found is not None
     selected = next(
         Candidate(share, change)
-        for share in (0.0, 1.0, *SHARES)
-        for change in (None, *QUERY_MAPS)
+        for share in (0.0, *SHARES)
+        for change in (None, *QUERY_MAPS.tried)
         if Candidate(share, change).name == found.selected.name
     )
     shipped = BASE_MODEL if run.finished.ships_base else selected

@@ -14,13 +14,12 @@ from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
 
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     PAIR_MAPS,
     TEXT_MAPS,
     THROUGH,
     Candidate,
-    candidates,
+    CandidateEncoders,
 )
 from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import CandidateScores, SearchResults, read_candidates
@@ -48,8 +47,7 @@ from isospace.views import View
 
 CLEAN = View(dropout=0.0)
 CLOSED_FORMS, OF_TEXTS = (
-    list(dict.fromkeys(one.kind for one in candidates([0.0], maps)))
-    for maps in (PAIR_MAPS, TEXT_MAPS)
+    list(dict.fromkeys(one.kind for one in maps.before_training)) for maps in (PAIR_MAPS, TEXT_MAPS)
 )
 """The kinds that are tried before training, on a corpus with pairs and without."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -112,8 +110,8 @@ def test_candidates_stand_in_order_and_one_is_selected(adapted):
     through = [one for one in trained if one.name.endswith(THROUGH.name)]
     assert through[0].kind == "fine-tuned, then whitened by pairs"
     assert 2 <= len(through) <= 4
-    assert len(trained) == len(through) + len(PAIR_MAPS) - 1
-    assert len(searched.candidates) == 1 + len(PAIR_MAPS) + len(trained)
+    assert len(trained) == len(through) + len(PAIR_MAPS.tried) - 1
+    assert len(searched.candidates) == 1 + len(PAIR_MAPS.tried) + len(trained)
     assert searched.base.gain is None
     assert not (adapted.run.folder / "candidates").exists()
     assert "definitions" in searched.selected.other_text

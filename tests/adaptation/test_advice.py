@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
-from isospace.adaptation.outcome import advice
+from isospace.adaptation.candidates import BASE_MODEL, Candidate
+from isospace.adaptation.selection import advice, allowed_candidates
 from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.selection import (
     SelectedAmong,

@@ -10,12 +10,11 @@ from isospace.adaptation.candidates import (
     QUERY_MAPS,
     TEXT_MAPS,
     Candidate,
-    allowed_candidates,
     by_pairs,
     by_texts,
     queries_by_pairs,
 )
-from isospace.adaptation.scoring import Tried, ValidationScores
+from isospace.adaptation.selection import Tried, ValidationScores, allowed_candidates
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.verdict import GAIN_ERROR_SHARE
@@ -27,19 +26,21 @@ def test_a_map_of_each_kind_is_fitted_and_named(of_power):
     first = torch.randn(200, 4) * torch.tensor([4.0, 2.0, 1.0, 0.5])
     moments = PairMoments.from_pairs(first, first + 0.1 * torch.randn(200, 4))
     choice = of_power(0.5)
-    mapped = choice.fit(moments.texts if choice.of_texts else moments)(first.double())
+    mapped = choice.fit(moments.texts if of_power is by_texts else moments)(first.double())
     assert mapped.shape == first.shape
     assert not torch.allclose(mapped, first.double())
     assert mapped.std(0).max() / mapped.std(0).min() < 7  # the largest direction weighs less
     assert Candidate(0.5, choice).kind == f"merged, then {choice.kind}"
-    assert choice.of_queries == choice.kind.startswith("queries")
 
 
 @pytest.mark.parametrize("maps", [PAIR_MAPS, TEXT_MAPS, QUERY_MAPS])
-def test_the_maps_of_a_list_are_fitted_on_the_same_texts(maps):
-    """The texts are encoded once, and those of the first map are what all others get."""
-    assert {choice.of_texts for choice in maps} == {maps is TEXT_MAPS}
-    assert {choice.of_queries for choice in maps} == {maps is QUERY_MAPS}
+def test_every_map_of_a_row_is_tried_before_and_after_training(maps):
+    before, trained = maps.before_training, maps.after_training
+    assert before == [BASE_MODEL, *(Candidate(0.0, choice) for choice in maps.tried)]
+    assert [one.share for one in trained] == [1.0, 0.75, 0.5, 0.25]
+    last = [trained[1], *maps.others(trained[1])]
+    assert {one.change for one in last} == {*maps.tried, maps.first}
+    assert {one.share for one in last} == {0.75}
 
 
 def change(points):
@@ -73,7 +74,7 @@ def test_the_error_of_a_gain_is_measured_where_a_candidate_beats_the_base_model(
         ValidationScores(mean_scores(row[None], np.arange(100)), {})
         for row in (values[0], values[0] + 0.2 * values[1])
     )
-    mapped = Candidate(0.0, PAIR_MAPS[0])
+    mapped = Candidate(0.0, PAIR_MAPS.tried[0])
     tried = Tried({BASE_MODEL: base, mapped: other}, max_drop=2.0)
     assert tried.selected == mapped
     assert 0.15 < tried.error_share < 0.25

@@ -13,7 +13,7 @@ from searches import short_search, write_documents
 
 from isospace.adaptation import cross_validation, task
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidates import FOLD_SHARES, PAIR_MAPS, candidates
+from isospace.adaptation.candidates import PAIR_MAPS
 from isospace.adaptation.cross_validation import FOLDS, PAIRS_EACH, Folds
 from isospace.adaptation.results import read_candidates
 from isospace.config import DistillConfig
@@ -133,8 +133,8 @@ def test_the_verdict_is_of_all_documents(config, finished):
     assert finished.results.split
     searched = read_candidates(finished.run.folder)
     names = {one.kind for one in searched.candidates}
-    tried = candidates([0.0, *FOLD_SHARES], PAIR_MAPS)
-    assert names == {one.kind for one in tried if one.change or not one.share}
+    tried = [*PAIR_MAPS.before_training, *PAIR_MAPS.in_each_part]
+    assert names == {one.kind for one in tried}
     if verdict.gain is not None:
         assert verdict.gain.groups == DOCUMENTS
         assert verdict.gain.candidates == 1

@@ -15,8 +15,7 @@ from searches import short_search, write_centred, write_documents, write_pairs
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidate_encoders import why_too_few_pairs
-from isospace.adaptation.candidates import QUERY_MAPS
+from isospace.adaptation.candidates import QUERY_MAPS, why_too_few_pairs
 from isospace.adaptation.fine_tune import QueryPairs, train_queries
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.task import load_base_model, load_task
@@ -73,7 +72,7 @@ def tuned(config):
 
 def test_maps_of_queries_are_all_that_is_tried_without_training(adapted):
     tried = [one.name for one in read_candidates(adapted.run.folder).candidates]
-    maps = [choice.name for choice in QUERY_MAPS]
+    maps = [choice.name for choice in QUERY_MAPS.tried]
     assert [name.partition(", ")[2] for name in tried] == ["", *maps]
     assert adapted.results.training.steps == 0
     assert not adapted.results.ships_base
@@ -115,7 +114,7 @@ def test_an_index_of_the_base_model_is_searched_with_the_adapted_queries(
 
 def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
     kinds = [one.kind for one in read_candidates(tuned.run.folder).best]
-    mapped = QUERY_MAPS[0].kind
+    mapped = QUERY_MAPS.first.kind
     tuned_kinds = [f"fine-tuned, then {mapped}", f"merged, then {mapped}"]
     assert kinds == ["base model", mapped, *tuned_kinds]
     card = (tuned.model_folder / "README.md").read_text(encoding="utf-8")
@@ -176,7 +175,7 @@ def test_a_model_that_drops_too_much_is_not_shipped(config, tmp_path):
 def test_too_few_pairs_are_counted_in_the_text_and_without_each_part(counts, why, monkeypatch):
     # A corpus is its number of pairs here.
     monkeypatch.setattr(
-        "isospace.adaptation.candidate_encoders.related_texts",
+        "isospace.adaptation.candidates.related_texts",
         lambda config, corpus, most: (["query"] * corpus, ["text"] * corpus),
     )
     assert re.fullmatch(why, why_too_few_pairs(TrainConfig(), counts[0], counts[1:]))

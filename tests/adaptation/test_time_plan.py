@@ -10,9 +10,9 @@ import pytest
 from searches import short_search, small_search, write_documents
 from toy import sentences
 
-from isospace.adaptation import adapt as module, fine_tune, scoring, time_plan
+from isospace.adaptation import adapt as module, fine_tune, selection, time_plan
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidates import BASE_MODEL, THROUGH
+from isospace.adaptation.candidates import BASE_MODEL, PAIR_MAPS, THROUGH
 from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.time_plan import (
@@ -210,7 +210,7 @@ def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
 ):
     """Nothing that is trained is allowed, so that each step is a reason for the next."""
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
-    monkeypatch.setattr(scoring, "allowed_candidates", lambda *_: [BASE_MODEL])
+    monkeypatch.setattr(selection, "allowed_candidates", lambda *_: [BASE_MODEL])
     monkeypatch.setattr(TimePlan, "allows_another", lambda *_: there_is_time)
     finished = adapt(replace(config, budget=(22 / 60, "minutes")))
     searched = read_candidates(finished.run.folder)
@@ -253,9 +253,10 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     spelled, tmp_path, monkeypatch, prompts, precision
 ):
     """Where all that is counted is done: merging goes to its end, and a trained state is tested."""
-    monkeypatch.setattr("isospace.adaptation.adapt.SHARES", (0.5,))
-    monkeypatch.setattr("isospace.adaptation.candidate_encoders.PAIR_MAPS", (THROUGH,))
-    last = "isospace.adaptation.scoring.best_position"
+    monkeypatch.setattr("isospace.adaptation.candidates.SHARES", (1.0, 0.5))
+    maps = replace(PAIR_MAPS, tried=(THROUGH,))
+    monkeypatch.setattr("isospace.adaptation.candidates.PAIR_MAPS", maps)
+    last = "isospace.adaptation.selection.best_position"
     monkeypatch.setattr(last, lambda values: len(values) - 1)
     # What both selects and tests passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)
@@ -331,7 +332,7 @@ def test_a_budget_that_is_short_measures_less_and_says_so(spelled, tmp_path, mon
 
     config = replace(spelled, budget=(1, "minutes"), output=tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr("isospace.adaptation.outcome.run_results", stopped)
+        patch.setattr("isospace.adaptation.selection.run_results", stopped)
         with pytest.raises(Interrupted):
             adapt(config)
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 1e-9)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isospace.adaptation.candidate_encoders import merge
+from isospace.adaptation.candidates import merge
 
 
 def state(seed: int) -> dict[str, torch.Tensor]:

@@ -30,21 +30,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from isospace.adaptation.candidate_encoders import CandidateEncoders
-from isospace.adaptation.candidates import (
-    BASE_MODEL,
-    FOLD_SHARES,
-    SHARES,
-    Candidate,
-    candidates,
-)
+from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders
 from isospace.adaptation.cross_validation import CrossValidated
-from isospace.adaptation.fine_tune import FineTuned, fine_tune, fine_tune_queries, nothing_trained
-from isospace.adaptation.outcome import finish
+from isospace.adaptation.fine_tune import fine_tune, fine_tune_queries, nothing_trained
 from isospace.adaptation.results import BaseModels, BaseModelScores, read_base_models, write_results
-from isospace.adaptation.scoring import (
+from isospace.adaptation.selection import (
+    FineTuned,
     Search,
     Tried,
+    finish,
     score_test,
     score_test_pairs,
     try_closed_forms,
@@ -194,7 +188,7 @@ def _begin(
         def planned(task: Task, encoders: CandidateEncoders) -> Search:
             task = task.with_share(amounts.share)
             encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
-            parts = CrossValidated(task.folds, encoders, progress) if task.folds else None
+            parts = CrossValidated.of(task.folds, encoders) if task.folds else None
             return Search(task, encoders, run, parts, began, progress, stop, compared)
 
         try:
@@ -275,7 +269,12 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     tuned = _fine_tuned(search, amounts, budget_began)
     search = replace(search, encoders=replace(search.encoders, trained=tuned.weights))
     if tuned.weights is not None and search.parts is not None:
-        tried = _cross_validate(search, search.parts, tried, tuned)
+        task, how_to_resume = search.task, search.run.how_to_resume
+        parts = search.parts.trained(
+            task.training, data, tuned.facts.steps, search.stop, how_to_resume, progress
+        )
+        search = replace(search, parts=parts)
+        tried = validate(search, tried, search.encoders.maps.in_each_part)
     elif tuned.weights is not None:
         tried, left_out = _validate_trained(search, tried, tuned.plan)
         notes += left_out
@@ -288,7 +287,7 @@ def _fine_tuned(search: Search, amounts: Amounts, budget_began: float) -> FineTu
     A resumed search keeps the decision that `amounts` has.
     """
     config, encoders = search.task.config, search.encoders
-    frozen, of_queries = encoders.encoder.is_frozen, encoders.of_queries
+    frozen, of_queries = encoders.encoder.is_frozen, encoders.maps.queries_only
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = budget_began + _seconds(config)
@@ -316,45 +315,28 @@ def _enough_minutes(search: Search, until: float) -> int:
     return 0 if late <= MOST_LATE * 60 * minutes else math.ceil(minutes + late / 60)
 
 
-def _cross_validate(search: Search, parts: CrossValidated, tried: Tried, tuned: FineTuned) -> Tried:
-    """Fine-tune again without each part of the documents, and validate the new candidates."""
-    task, through = search.task, search.encoders.through
-    more = candidates(FOLD_SHARES, search.encoders.maps)
-    if through is not None:  # the weights were trained with a map behind them
-        more = [candidate for candidate in more if candidate.change is not None]
-    updates = tuned.facts.steps
-    parts.train(task.training, task.data, updates, search.stop, search.run.how_to_resume)
-    parts.score(more)
-    return validate(search, tried, more)
-
-
 def _validate_trained(
     search: Search, tried: Tried, plan: TimePlan | None
 ) -> tuple[Tried, list[str]]:
-    """Validate the fine-tuned weights, then merged weights as long as they score higher.
+    """Validate the fine-tuned weights, merged weights as long as they score higher, and the maps.
 
-    All these candidates have the map that training went through, or the weakest map of queries. The
-    best of them is then tried with the other maps. With a budget of minutes, a merge after the
-    first is tried only if time is left. A candidate that drops too much does not end the search:
-    merging may reduce the drop.
+    With a budget of minutes, a merge after the first is tried only if time is left. A candidate
+    that drops too much does not end the search: merging may reduce the drop.
 
     Returns:
         All candidates, and a note if time was short.
     """
-    through, maps, notes = search.encoders.through, search.encoders.maps, []
-    steps = [Candidate(1.0, through)]
-    tried = validate(search, tried, steps)
-    for share in SHARES:
-        further = len(steps) > 1
-        if further and plan and not plan.allows_another(time.monotonic()):
+    maps, notes = search.encoders.maps, []
+    steps: list[Candidate] = []
+    for candidate in maps.after_training:
+        if len(steps) > 1 and plan and not plan.allows_another(time.monotonic()):
             notes.append("The budget ended before all merged models were tried.")
             break
-        steps.append(Candidate(share, through))
-        tried = validate(search, tried, steps[-1:])
-        before, mrr = steps[-2], tried.mrr
-        if before in tried.allowed and mrr[steps[-1]] <= mrr[before]:
+        steps.append(candidate)
+        tried = validate(search, tried, [candidate])
+        mrr = tried.mrr
+        if len(steps) > 1 and steps[-2] in tried.allowed and mrr[candidate] <= mrr[steps[-2]]:
             break
     allowed, mrr = [one for one in steps if one in tried.allowed] or steps, tried.mrr
     best = max(allowed, key=lambda one: mrr[one])
-    others = [Candidate(best.share, change) for change in maps if change != through]
-    return validate(search, tried, others), notes
+    return validate(search, tried, maps.others(best)), notes

@@ -1,27 +1,54 @@
-"""The candidates: base, fine-tuned or merged weights, with or without a linear map.
+"""The candidates of a search: what is tried, in which order, and the encoder of each.
 
-| when | weights | maps |
-|---|---|---|
-| before training | the base model's | `PAIR_MAPS`; `TEXT_MAPS` if the text has no pairs |
-| after training | fine-tuned, then merged by `SHARES` | `THROUGH`; all `PAIR_MAPS` for the best |
-| documents keep their vectors | the base model's | `QUERY_MAPS` |
-| queries fine-tuned alone | fine-tuned, then merged | the first; all `QUERY_MAPS` for the best |
-| small folder | fine-tuned, merged by half (`FOLD_SHARES`) | `PAIR_MAPS` |
+Models fine-tuned from one base model lie in one loss basin, so a mean of weights works too. WiSE-FT
+interpolates between base model and fine-tuned model, which forgets less (Wortsman et al. 2022,
+https://arxiv.org/abs/2109.01903). LM-Cocktail does the same for embedding models (Xiao et al. 2024,
+https://aclanthology.org/2024.findings-acl.145).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeAlias
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isospace.config import By, TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.relations import FEW_PAIRS
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.modules import require_one_way
+from isospace.encoders.saving import TOLERANCE, require_parity
+from isospace.errors import UserError
 from isospace.evaluation.benchmark import BASE
-from isospace.evaluation.other_text import CARRIED
+from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, cached, remembering
 from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening, WhiteningMap
-from isospace.statistics.gains import Gain
+from isospace.system.files import cache_folder
+from isospace.training import checkpoint
+from isospace.training.examples import related_texts
+from isospace.training.prepare import base_encoder, require_trainable
+from isospace.whiten.fitting import (
+    FITTED_ON,
+    drop_normalize,
+    encoded_to_fit,
+    fit_texts,
+    fold,
+    fold_queries,
+    moments_of,
+    through,
+    through_queries,
+    two_encoders,
+)
 
-SHARES = (0.75, 0.5, 0.25)
-"""Shares of the trained weights in merged weights; the rest is the base model's."""
+SHARES = (1.0, 0.75, 0.5, 0.25)
+"""Shares of the fine-tuned weights that are tried, one after the other, until one scores no higher
+than the one before. The rest is the base model's."""
 FOLD_SHARES = (1.0, 0.5)
 """Shares for a small folder that is cross-validated; every part tries the same ones."""
 
@@ -30,17 +57,12 @@ FOLD_SHARES = (1.0, 0.5)
 class MapChoice:
     """A linear map to be fitted on the corpus.
 
-    Attributes:
-        fit_power: returns the map from the moments of texts or pairs, and the power.
-        of_texts: true if the map is fitted on single texts, and not on pairs.
-        of_queries: true if documents keep their vectors.
+    `fit_power` returns the map from the moments of texts or pairs, and the power.
     """
 
     kind: str
     power: float
     fit_power: Callable[[Any, float], WhiteningMap]
-    of_texts: bool = False
-    of_queries: bool = False
 
     @property
     def name(self) -> str:
@@ -62,24 +84,12 @@ _OF_TEXTS = Whitening()  # one for all: candidates are equal if their functions 
 
 def by_texts(power: float) -> MapChoice:
     """Return the whitening by single texts."""
-    return MapChoice("whitened by single texts", power, _OF_TEXTS.fit, of_texts=True)
+    return MapChoice("whitened by single texts", power, _OF_TEXTS.fit)
 
 
 def queries_by_pairs(power: float) -> MapChoice:
     """Return the whitening by pairs that maps queries alone."""
-    return MapChoice("queries whitened by pairs", power, PairMoments.fit_queries, of_queries=True)
-
-
-PAIR_MAPS = tuple(map(by_pairs, (0.5, 0.75, 1.0)))
-"""Maps that are tried if the corpus has pairs, the weakest first."""
-QUERY_MAPS = tuple(map(queries_by_pairs, (0.25, 0.5, 0.75)))
-"""Maps that are tried if documents must keep their vectors. A fine-tuned encoder of queries is not
-tried without one: on validation pairs of three in four corpora it scores higher with the first."""
-THROUGH = by_pairs(0.75)
-"""The map that training goes through if the corpus has pairs (docs/results/fine-tuning.md)."""
-TEXT_MAPS = tuple(map(by_texts, (0.1, 0.25, 0.5)))
-"""Maps that are tried if the corpus has no pairs. Removing only the mean, or leading directions,
-gained less."""
+    return MapChoice("queries whitened by pairs", power, PairMoments.fit_queries)
 
 
 @dataclass(frozen=True)
@@ -116,36 +126,290 @@ class Candidate:
 BASE_MODEL = Candidate()
 
 
-def candidates(shares: Sequence[float], maps: Sequence[MapChoice]) -> list[Candidate]:
-    """Return the candidates with these shares, each without a map and with each map."""
-    return [Candidate(share, change) for share in shares for change in (None, *maps)]
+def candidates(shares: Sequence[float], changes: Sequence[MapChoice | None]) -> list[Candidate]:
+    """Return the candidates with these shares, each with each of the maps."""
+    return [Candidate(share, change) for share in shares for change in changes]
 
 
-def allowed_candidates(
-    other_text: Mapping[Candidate, Mapping[str, Gain]], max_drop: float
-) -> list[Candidate]:
-    """Return the candidates whose drop on other text is small enough.
+@dataclass(frozen=True)
+class Maps:
+    """The maps that are tried on one kind of text, and the candidates with them.
 
-    The limit applies to the measured change, and not to its confidence limit. Sets small enough to
-    be encoded in seconds have wide intervals, so that hardly any candidate would pass.
+    Attributes:
+        tried: all maps, the weakest first.
+        first: the map that trained weights are tried with first, and that a training of both sides
+            goes through. `None`: trained weights are tried without a map first.
+        by: what all of them are fitted on.
+        queries_only: true if documents keep their vectors. Trained weights then encode queries.
+    """
 
-    For the small sets that come with isospace the limit applies to their mean, because the worst of
-    several noisy estimates looks worse than the true drop. For sets that the user named it applies
-    to each set.
+    tried: tuple[MapChoice, ...]
+    first: MapChoice | None
+    by: By
+    queries_only: bool = False
+
+    @property
+    def before_training(self) -> list[Candidate]:
+        """The candidates without training, the base model first."""
+        return candidates([0.0], (None, *self.tried))
+
+    @property
+    def after_training(self) -> list[Candidate]:
+        """The trained weights, then merged ones, to try as long as they score higher."""
+        return candidates(SHARES, [self.first])
+
+    def others(self, best: Candidate) -> list[Candidate]:
+        """Return the candidates to try last: the best trained weights with the other maps."""
+        return candidates([best.share], [one for one in self.tried if one != self.first])
+
+    @property
+    def in_each_part(self) -> list[Candidate]:
+        """The trained candidates for a small folder."""
+        return candidates(FOLD_SHARES, self.tried if self.first else (None, *self.tried))
+
+
+THROUGH = by_pairs(0.75)
+"""The map that training goes through if the corpus has pairs (docs/results/fine-tuning.md)."""
+PAIR_MAPS = Maps(tried=(by_pairs(0.5), by_pairs(0.75), by_pairs(1.0)), first=THROUGH, by="pairs")
+"""For text with pairs."""
+TEXT_MAPS = Maps(tried=(by_texts(0.1), by_texts(0.25), by_texts(0.5)), first=None, by="texts")
+"""For text without pairs. Removing only the mean, or leading directions, gained less."""
+QUERY_MAPS = Maps(
+    tried=(queries_by_pairs(0.25), queries_by_pairs(0.5), queries_by_pairs(0.75)),
+    first=queries_by_pairs(0.25),
+    by="pairs",
+    queries_only=True,
+)
+"""If documents must keep their vectors. A fine-tuned encoder of queries is not tried without a map:
+on validation pairs of three in four corpora it scores higher with the first."""
+
+
+Weights: TypeAlias = Mapping[str, Tensor]
+"""Name -> parameter or buffer, as `state_dict` returns them."""
+
+
+def merge(base: Weights, trained: Weights, share: float) -> dict[str, Tensor]:
+    """Return (1 - share) base + share trained, computed in float64.
 
     Args:
-        other_text: candidate -> set -> gain over the base model on the set's validation part.
-        max_drop: largest drop, in points of 100.
+        base: weights of the base model.
+        trained: weights of a model that was fine-tuned from it.
+        share: 0 gives the base model bit for bit, 1 the trained model.
+
+    Returns:
+        Weights in the types of the base model, on the CPU. Integers, such as position ids, are the
+        base model's.
     """
-    return [
-        candidate
-        for candidate, gains in other_text.items()
-        if min(_bounded_changes(gains), default=0.0) >= -max_drop / 100
-    ]
+    return {name: _between(own, trained[name], share) for name, own in base.items()}
 
 
-def _bounded_changes(gains: Mapping[str, Gain]) -> list[float]:
-    """Return the mean change on the sets that come with isospace, and that on each other set."""
-    carried = [one.mean for name, one in gains.items() if name in CARRIED]
-    together = [sum(carried) / len(carried)] if carried else []
-    return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]
+def _between(base: Tensor, trained: Tensor, share: float) -> Tensor:
+    base = base.detach().cpu().clone()
+    if share == 0 or not base.is_floating_point():
+        return base
+    other = trained.detach().cpu().double()
+    # At share 0 and 1, interpolation would give the same numbers, but not the sign of a zero.
+    return (other if share == 1 else torch.lerp(base.double(), other, share)).to(base.dtype)
+
+
+class SharedEncoder:
+    """One encoder in memory, which loads the weights that are to encode.
+
+    Attributes:
+        encoder: the base model without a final normalisation.
+        base: the base model's weights.
+
+    Raises:
+        UserError: a base model that cannot be loaded, trained, or written as standard modules.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config, self.encoder = config, base_encoder(config)
+        if self.encoder.is_frozen:
+            require_one_way(self.encoder.prompts, config.model, "adapting")
+        else:
+            require_trainable(config, self.encoder)
+        drop_normalize(self.encoder)
+        weights = self.encoder.model.state_dict()
+        self.base: Weights = {name: own.detach().clone() for name, own in weights.items()}
+
+    @cached_property
+    def base_whole(self) -> PromptedEncoders:
+        """Functions that encode by the base model's weights, as it is shipped."""
+        return self.by(lambda: self.base, cache_folder())
+
+    @cached_property
+    def base_cut(self) -> PromptedEncoders:
+        """Functions that encode by the base model's weights, as in training."""
+        return self.by(lambda: self.base, cache_folder(), cut=True)
+
+    def by(
+        self, weights: Callable[[], Weights], folder: Path, cut: bool = False
+    ) -> PromptedEncoders:
+        """Return functions that load weights before they encode, and remember the vectors.
+
+        Args:
+            weights: returns the weights; merged ones are not kept in memory.
+            folder: keeps the vectors, so that a resumed run does not encode the texts again.
+            cut: encode as in training, and not as the model that is shipped.
+        """
+        self.encoder.model.load_state_dict(weights())
+        encode = (
+            encoded_to_fit(self.encoder, self._config, folder)
+            if cut
+            else cached(self.encoder, folder)
+        )
+
+        def switching(plain: Encode) -> Encode:
+            def encode_by_own_weights(texts: Sequence[str]) -> NDArray[np.float32]:
+                self.encoder.model.load_state_dict(weights())
+                return plain(texts)
+
+            return encode_by_own_weights
+
+        return remembering(encode.each(switching))
+
+
+@dataclass(frozen=True)
+class CandidateEncoders:
+    """The encoders of all candidates for one text; the same weights never encode a text twice.
+
+    Attributes:
+        shared: encodes by the weights of every candidate, and of every part of the corpus.
+        maps: the maps to try, not yet fitted.
+        fitted_on: largest number of pairs on which the maps are fitted.
+        folder: folder for vectors of trained weights; those of the base model are in the cache.
+        too_few_pairs: why no maps are fitted on pairs; empty if they are.
+    """
+
+    config: TrainConfig
+    corpus: Corpus
+    shared: SharedEncoder
+    maps: Maps
+    trained: Weights | None = None
+    fitted_on: int = FITTED_ON
+    folder: Path = field(default_factory=cache_folder)
+    too_few_pairs: str = ""
+    _made: dict[tuple[float, bool], PromptedEncoders] = field(default_factory=dict, init=False)
+    _moments: dict[float, Moments | PairMoments] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def load(
+        cls,
+        config: TrainConfig,
+        corpus: Corpus,
+        parts: Sequence[Corpus] = (),
+        queries_only: bool = False,
+    ) -> CandidateEncoders:
+        """Load the base model, and select the maps: fitted on pairs if the text has enough.
+
+        Maps are also fitted on `parts` of the corpus (`of_part`).
+
+        Raises:
+            UserError: as for `SharedEncoder`; or too few pairs to map queries alone.
+        """
+        shared, too_few = SharedEncoder(config), why_too_few_pairs(config, corpus, parts)
+        if too_few and queries_only:
+            raise UserError(
+                f"`queries_only`: {too_few}. Give more documents, name the columns of pairs "
+                "(`columns`), or adapt documents too"
+            )
+        maps = QUERY_MAPS if queries_only else TEXT_MAPS if too_few else PAIR_MAPS
+        return cls(config, corpus, shared, maps, too_few_pairs=too_few)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The base model without a final normalisation."""
+        return self.shared.encoder
+
+    def read_trained(self, file: Path) -> Weights:
+        """Read the final weights of a training, without the map behind the encoder."""
+        weights = checkpoint.load_weights(file)
+        return {name: weights[name] for name in self.shared.base}
+
+    @cached_property
+    def fit_texts(self) -> tuple[Asked, ...]:
+        """Texts on which maps are fitted, with their sides."""
+        count = self.fitted_on if self.maps.by == "pairs" else 2 * self.fitted_on
+        return fit_texts(self.config, self.corpus, self.maps.by, count)
+
+    def encode(self, candidate: Candidate) -> PromptedEncoders:
+        """Return the functions that encode texts by a candidate."""
+        encode, fitted = self._encoder(candidate.share), self._fitted(candidate)
+        if fitted is None:
+            return encode
+        return (through_queries if self.maps.queries_only else through)(encode, fitted)
+
+    def _fitted(self, candidate: Candidate) -> WhiteningMap | None:
+        change = candidate.change
+        return None if change is None else change.fit(self.moments(candidate.share))
+
+    def moments(self, share: float) -> Moments | PairMoments:
+        """Return the moments of the vectors on which maps for these weights are fitted."""
+        if share not in self._moments:
+            encode = self._encoder(share, cut=True)
+            vectors = [encode.for_side(side)(list(texts)) for side, texts in self.fit_texts]
+            self._moments[share] = moments_of(vectors)
+        return self._moments[share]
+
+    def put_behind(self, encoder: Encoder) -> None:
+        """Put the map that training goes through behind a base model, before its training.
+
+        The map is fitted on the base model, and training does not change it. It is fitted again
+        after training. Weights trained with the map score higher than weights trained without it
+        (docs/results/fine-tuning.md). Without a map, only a final normalisation is removed.
+        """
+        drop_normalize(encoder)
+        if self.maps.first is not None:
+            fold(encoder, self.maps.first.fit(self.moments(0.0)))
+            drop_normalize(encoder)
+            encoder.model[-1].requires_grad_(False)
+
+    def shipped(self, candidate: Candidate) -> Encoder:
+        """Return a candidate as an encoder of standard modules."""
+        encode, encoder = self.encode(candidate), base_encoder(self.config)
+        encoder.model.load_state_dict(self._weights(candidate.share))
+        fitted = self._fitted(candidate)
+        if candidate.share and self.maps.queries_only:
+            encoder = two_encoders(encoder, fitted, base_encoder(self.config))
+        elif fitted is not None and self.maps.queries_only:
+            encoder = fold_queries(encoder, fitted)
+        elif fitted is not None:
+            fold(encoder, fitted)
+        for side in encoder.prompts.sides:
+            own, wanted = encoder.embed(encoder.probes, side=side), encode.for_side(side)
+            require_parity(own, wanted(encoder.probes), self.config.model, TOLERANCE)
+        return encoder
+
+    def _weights(self, share: float) -> Weights:
+        if not share:
+            return self.shared.base
+        assert self.trained is not None
+        return merge(self.shared.base, self.trained, share)
+
+    def _encoder(self, share: float, cut: bool = False) -> PromptedEncoders:
+        """Return functions that encode by merged weights; `cut`: as in training."""
+        base = self.shared.base_cut if cut else self.shared.base_whole
+        if not share:
+            return base
+        if (share, cut) not in self._made:
+            own = self.shared.by(partial(self._weights, share), self.folder, cut)
+            if self.maps.queries_only:
+                own = PromptedEncoders(own.queries, base.documents, base.plain)
+            self._made[share, cut] = own
+        return self._made[share, cut]
+
+
+def why_too_few_pairs(config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus]) -> str:
+    """Return why no map can be fitted on pairs; empty if the text and all parts give enough."""
+    own, *of_parts = (len(related_texts(config, one, FEW_PAIRS)[0]) for one in (corpus, *parts))
+    needed = "pairs of different texts that belong together"
+    if own < FEW_PAIRS:
+        return f"needs {FEW_PAIRS} {needed}, and the text gives {own}"
+    fewest = min(of_parts, default=own)
+    if fewest < FEW_PAIRS // 2:
+        return (
+            f"needs {FEW_PAIRS // 2} {needed} in every training part of a small folder, which is "
+            f"cross-validated, and the smallest part gives {fewest}"
+        )
+    return ""

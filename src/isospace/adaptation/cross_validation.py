@@ -24,14 +24,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.adaptation.candidate_encoders import CandidateEncoders
-from isospace.adaptation.candidates import BASE_MODEL, Candidate
+from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
@@ -228,47 +227,58 @@ def _pool(
     )
 
 
+@dataclass(frozen=True)
 class CrossValidated:
     """Scores of every candidate on all pairs, from models made without the pair's document.
 
-    The folder of `encoders` keeps vectors and weights until the run is finished.
+    The folder of the encoders keeps vectors and weights until the run is finished.
+
+    Attributes:
+        encoders: those of the candidates of each part, made without its documents.
     """
 
-    def __init__(self, folds: Folds, encoders: CandidateEncoders, progress: Progress) -> None:
-        self.folds, self._whole, self._progress = folds, encoders, progress
-        self._found: dict[Candidate, list[RetrievalScores]] = {}
-        self._encoders = [replace(encoders, corpus=corpus) for corpus in folds.corpora]
+    folds: Folds
+    encoders: tuple[CandidateEncoders, ...]
+    _ranks: dict[Candidate, list[RetrievalScores]] = field(default_factory=dict)
 
-    def train(
+    @classmethod
+    def of(cls, folds: Folds, whole: CandidateEncoders) -> CrossValidated:
+        """Return the scores for a folder, whose candidates `whole` encodes."""
+        return cls(folds, tuple(replace(whole, corpus=corpus) for corpus in folds.corpora))
+
+    def trained(
         self,
         settings: TrainConfig,
         data: Data,
         updates: int,
         stop: StopRequest,
         how_to_resume: str,
-    ) -> None:
-        """Fine-tune for each part without its documents."""
-        with self._progress.bar("cross-validate", FOLDS) as advance:
-            for part, encoders in enumerate(self._encoders):
-                file = self._whole.folder / f"fold-{part}.safetensors"
+        progress: Progress,
+    ) -> CrossValidated:
+        """Fine-tune for each part without its documents; return the scores with these weights."""
+        found = []
+        with progress.bar("cross-validate", FOLDS) as advance:
+            for part, encoders in enumerate(self.encoders):
+                file = encoders.folder / f"fold-{part}.safetensors"
                 if not file.is_file():
                     own = self.folds.data(data, part)
                     _train(settings, encoders, own, updates, stop, file, how_to_resume)
-                self._encoders[part] = replace(encoders, trained=encoders.read_trained(file))
+                found.append(replace(encoders, trained=encoders.read_trained(file)))
                 advance(1)
+        return replace(self, encoders=tuple(found))
 
-    def score(self, candidates: Sequence[Candidate]) -> None:
-        """Score candidates on the pairs of every part."""
-        with self._progress.bar("score", FOLDS * len(candidates)) as advance:
-            for encoders, pairs in zip(self._encoders, self.folds.of_part, strict=True):
-                for candidate in candidates:
-                    found = evaluate_retrieval(encoders.encode(candidate), pairs)
-                    self._found.setdefault(candidate, []).append(found)
-                    advance(1)
+    def ranks(self, candidate: Candidate) -> list[RetrievalScores]:
+        """Rank the pairs of every part by a candidate, once."""
+        if candidate not in self._ranks:
+            both = zip(self.encoders, self.folds.of_part, strict=True)
+            self._ranks[candidate] = [
+                evaluate_retrieval(encoders.encode(candidate), pairs) for encoders, pairs in both
+            ]
+        return self._ranks[candidate]
 
     def scores(self, candidate: Candidate) -> Scores:
         """Return the scores of all pairs, each by the candidate made without its document."""
-        return mrr_scores(self.folds.pairs, self.folds.joined(self._found[candidate]))
+        return mrr_scores(self.folds.pairs, self.folds.joined(self.ranks(candidate)))
 
     def selected(self, candidate: Candidate, allowed: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates that test a candidate, one for each part.
@@ -283,7 +293,7 @@ class CrossValidated:
 
     def selected_scores(self, selected: Sequence[Candidate]) -> Scores:
         """Return the scores of all pairs, each by the candidate that was selected for its part."""
-        found = [self._found[candidate][part] for part, candidate in enumerate(selected)]
+        found = [self.ranks(candidate)[part] for part, candidate in enumerate(selected)]
         return mrr_scores(self.folds.pairs, self.folds.joined(found))
 
     def measured(
@@ -327,7 +337,7 @@ class CrossValidated:
         return [found[place] for place in places]
 
     def _selected_encoders(self, selected: Sequence[Candidate]) -> list[PromptedEncoders]:
-        both = zip(self._encoders, selected, strict=True)
+        both = zip(self.encoders, selected, strict=True)
         return [encoders.encode(candidate) for encoders, candidate in both]
 
 

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from isospace.adaptation.candidate_encoders import Weights
 from isospace.adaptation.cross_validation import FOLDS
-from isospace.adaptation.scoring import Search
+from isospace.adaptation.selection import FineTuned, Search
 from isospace.adaptation.task import MOST_EPOCHS
 from isospace.adaptation.time_plan import (
     EARLIEST,
@@ -54,26 +53,7 @@ from isospace.training.prepare import base_encoder
 from isospace.training.results import BY_LAST, BY_PAIRS, Choice, TrainingFacts
 from isospace.training.step import CLIP_NORM, Diverged
 from isospace.views import View
-from isospace.whiten.fitting import drop_normalize
-
-
-@dataclass(frozen=True)
-class FineTuned:
-    """The result of a fine-tuning.
-
-    Attributes:
-        weights: the kept weights; `None` if none were kept.
-        selection_bias: gain that comes only from selecting the checkpoint by the test pairs.
-        unseen: number of checkpoints that were not kept, if the test pairs select the checkpoint.
-        plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.
-    """
-
-    facts: TrainingFacts
-    weights: Weights | None = None
-    notes: tuple[str, ...] = ()
-    selection_bias: float = 0.0
-    unseen: int = 0
-    plan: TimePlan | None = None
+from isospace.whiten.fitting import drop_normalize, fit_precision
 
 
 def nothing_trained(search: Search, enough: int) -> FineTuned:
@@ -88,7 +68,7 @@ def nothing_trained(search: Search, enough: int) -> FineTuned:
             "little for measuring and fine-tuning. "
             f"Give {number_of(enough, 'minutes')} or more.",
         )
-    elif search.encoders.of_queries and search.parts is not None:
+    elif search.encoders.maps.queries_only and search.parts is not None:
         notes = (
             "Queries are mapped, and not fine-tuned, because a small folder is cross-validated.",
         )
@@ -105,7 +85,7 @@ def facts_of(search: Search, choice: Choice, steps: int) -> TrainingFacts:
         steps=steps,
         longest=search.task.training.max_length,
         pooling=search.encoders.encoder.pooling,
-        precision=search.encoders.shared.fit_precision,
+        precision=fit_precision(search.task.training),
         seconds=search.seconds,
         memory_mb=peak_memory_mb(),
     )
@@ -195,7 +175,7 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     if fit.accelerator.mixed_precision == "bf16":
         evaluating = seconds_per_token(encoder, task.validation.second, "bf16")
     # Maps are fitted in another precision. Count the float32 tokens that take the same time.
-    fitting = evaluating if search.encoders.shared.fit_precision == "bf16" else token
+    fitting = evaluating if fit_precision(search.task.training) == "bf16" else token
     held_out = evaluation_tokens(encoder, task.data.held_out, task.training.max_length)
     return TimePlan(
         until=until,
@@ -396,7 +376,7 @@ def _trained_state(search: Search, until: float | None) -> dict[str, Any]:
     drop_normalize(encoder)
     seconds = math.inf if until is None else until - time.monotonic()
     training = train_queries(
-        encoder, pairs, config, updates, seconds, encoders.shared.fit_precision == "bf16"
+        encoder, pairs, config, updates, seconds, fit_precision(config) == "bf16"
     )
     done = 0
     with search.progress.bar("train", updates) as advance:
@@ -424,9 +404,7 @@ def _affordable(search: Search, examples: Examples, left: float) -> int:
     encoder, config = search.encoders.encoder, search.task.training
     sample = examples.related_texts(_SAMPLE)[1]
     each = _tokens_per_text(encoder, "document", sample, config)
-    seconds = (
-        SPARE * each * seconds_per_token(encoder, sample, search.encoders.shared.fit_precision)
-    )
+    seconds = SPARE * each * seconds_per_token(encoder, sample, fit_precision(search.task.training))
     return max(0, min(MOST_PASSAGES, int(_ENCODING * left / seconds)))
 
 

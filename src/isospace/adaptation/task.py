@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import CandidateEncoders
 from isospace.adaptation.cross_validation import Folds
 from isospace.config import AdaptConfig, ModelAndText, TrainConfig
 from isospace.corpus.corpus import Corpus

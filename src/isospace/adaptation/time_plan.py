@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
 
-from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import CandidateEncoders
 from isospace.adaptation.cross_validation import FOLDS
 from isospace.adaptation.task import Task
 from isospace.config import AdaptConfig
