@@ -43,9 +43,7 @@ from isospace.training.prepare import load_data
 from isospace.training.run import selected_weight
 from isospace.training.step import Diverged
 from isospace.training.train import train
-from isospace.views import View
 
-CLEAN = View(dropout=0.0)
 CLOSED_FORMS, OF_TEXTS = (
     list(dict.fromkeys(one.kind for one in maps.before_training)) for maps in (PAIR_MAPS, TEXT_MAPS)
 )
@@ -82,11 +80,11 @@ def adapted(config, seen):
         seen["trained"] = read(encoders, file)
         return seen["trained"]
 
-    def noted(self, texts, view=CLEAN, *rest, side=None, **others):
-        if view == CLEAN and len(texts) > 100:  # fewer are those that a speed is timed by
+    def noted(self, texts, dropout=0.0, *rest, side=None, **others):
+        if not dropout and len(texts) > 100:  # fewer are those that a speed is timed by
             weights, prompt = state_hash(self.model), self.prompts.for_side(side)
             seen["encoded"].append((weights, prompt, tuple(texts)))
-        return embed(self, texts, view, *rest, side=side, **others)
+        return embed(self, texts, dropout, *rest, side=side, **others)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_module.Fit, "train", begun)

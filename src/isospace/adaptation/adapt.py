@@ -33,7 +33,7 @@ from pathlib import Path
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.fine_tune import fine_tune, fine_tune_queries, nothing_trained
-from isospace.adaptation.results import BaseModels, BaseModelScores, read_base_models, write_results
+from isospace.adaptation.results import BASE_MODELS, BaseModels, BaseModelScores, read_base_models
 from isospace.adaptation.selection import (
     FineTuned,
     Search,
@@ -103,7 +103,7 @@ def compare_base_models(searches: Sequence[Search]) -> tuple[Search, Tried]:
     models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
     progress.table("base models, whitened, MRR x 100 on the test pairs", models.rows())
     progress.line("models", verdict)
-    write_results(best.search.run.folder, models)
+    typed_json.write(best.search.run.folder / BASE_MODELS, models)
     return replace(best.search, base_models=models), best.tried
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
-FILE = "candidates.json"
+CANDIDATES, BASE_MODELS = "candidates.json", "base_models.json"
+"""Files in the folder of a run."""
 VALIDATION = "validation MRR"
 """Column of the MRR on the validation pairs."""
 REJECTED = "rejected: drops too much"
@@ -69,12 +70,11 @@ class SearchResults:
     baselines: dict[str, Gain]
     notes: tuple[str, ...] = ()
     selected_on: str = ""
-    max_drop: float = 0.0
     other_text: str = ""
     better: tuple[ChangedQuery, ...] = ()
     worse: tuple[ChangedQuery, ...] = ()
     seconds: float = 0.0
-    format: int = 4
+    format: int = 5
 
     @property
     def base(self) -> CandidateScores:
@@ -114,9 +114,6 @@ def _row(one: CandidateScores, sets: Iterable[str]) -> dict[str, str]:
         found = one.other_text.get(name)
         row[f"{name}, validation"] = "" if found is None else found.points
     return row | {"selected": "yes" if one.selected else "" if one.allowed else REJECTED}
-
-
-_BASE_MODELS = "base_models.json"
 
 
 @dataclass(frozen=True)
@@ -172,23 +169,13 @@ class BaseModels:
         ]
 
 
-def write_results(folder: Path, results: SearchResults | BaseModels) -> None:
-    """Write candidates.json or base_models.json."""
-    name = FILE if isinstance(results, SearchResults) else _BASE_MODELS
-    typed_json.write(folder / name, results)
-
-
 def read_candidates(folder: Path) -> SearchResults | None:
     """Read candidates.json of a run; `None` if `adapt` did not make the run."""
-    path = folder / FILE
-    if not path.is_file():
-        return None
-    return typed_json.read(path, SearchResults, "candidates of a run")
+    path = folder / CANDIDATES
+    return typed_json.read(path, SearchResults, "candidates of a run") if path.is_file() else None
 
 
 def read_base_models(folder: Path) -> BaseModels | None:
     """Read base_models.json of a run; `None` if no base models were compared."""
-    path = folder / _BASE_MODELS
-    if not path.is_file():
-        return None
-    return typed_json.read(path, BaseModels, "base models of a run")
+    path = folder / BASE_MODELS
+    return typed_json.read(path, BaseModels, "base models of a run") if path.is_file() else None

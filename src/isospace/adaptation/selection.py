@@ -15,11 +15,11 @@ from scipy import stats
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders, Weights
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.results import (
+    CANDIDATES,
     BaseModels,
     CandidateScores,
     ChangedQuery,
     SearchResults,
-    write_results,
 )
 from isospace.adaptation.task import Task
 from isospace.adaptation.time_plan import Passes, TimePlan
@@ -40,6 +40,7 @@ from isospace.statistics.verdict import (
     pairs_needed,
     rounded,
 )
+from isospace.system import typed_json
 from isospace.system.progress import Progress
 from isospace.system.signals import StopRequest
 from isospace.training.card import has_query_map, write_query_map
@@ -214,8 +215,14 @@ class Tried:
 
 def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
     """Score more candidates on the validation items, show the scores, and add them to `tried`."""
+    pairs, other_text = search.task.validation, search.task.data.other_text
     for candidate in more:
-        scores = _validation_scores(search, candidate)
+        encode = search.encoders.encode(candidate)
+        if search.parts is None:
+            found = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
+        else:
+            found = search.parts.scores(candidate)
+        scores = ValidationScores(found, other_text.measure(encode, "validation"))
         tried = replace(tried, scores={**tried.scores, candidate: scores})
         shown = [f"MRR {100 * scores.pairs.mean:.2f}"]
         if candidate != BASE_MODEL:
@@ -230,15 +237,6 @@ def try_closed_forms(search: Search) -> Tried:
     """Score the base model, without a map and with each map, on the validation items."""
     tried = Tried({}, search.task.config.max_drop)
     return validate(search, tried, search.encoders.maps.before_training)
-
-
-def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores:
-    encode, pairs = search.encoders.encode(candidate), search.task.validation
-    if search.parts is None:
-        scores = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
-    else:
-        scores = search.parts.scores(candidate)
-    return ValidationScores(scores, search.task.data.other_text.measure(encode, "validation"))
 
 
 def validate_baselines(
@@ -315,7 +313,6 @@ def finish(
         tried.results(baselines, selected),
         notes=(*notes, *_rejected_note(tried)),
         selected_on=f"{len(search.task.validation):,} {search.task.validation.name}",
-        max_drop=config.max_drop,
         other_text=data.other_text.described,
         better=better,
         worse=worse,
@@ -324,7 +321,7 @@ def finish(
     encoder = search.encoders.shipped(selected)
     if has_query_map(encoder) and not results.ships_base:
         write_query_map(run.folder, encoder)
-    write_results(run.folder, searched)
+    typed_json.write(run.folder / CANDIDATES, searched)
     write_run(run, results, encoder, data, base, adapted)
     shutil.rmtree(search.encoders.folder, ignore_errors=True)
     _show(search, searched, results)

@@ -136,18 +136,13 @@ class _Process(subprocess.Popen[bytes]):
         return Ended(status, "".join(said.splitlines()[-1:]))
 
 
-def threads_of_each(count: int) -> int:
-    """Return the number of threads for each of several processes that share this one's threads."""
-    return max(1, torch.get_num_threads() // count)
-
-
 def share(place: int, count: int) -> dict[str, str]:
     """Return environment variables that give one of several processes its share of the machine.
 
     >>> share(0, 10_000)["OMP_NUM_THREADS"]
     '1'
     """
-    threads = str(threads_of_each(count))
+    threads = str(max(1, torch.get_num_threads() // count))
     variables = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}  # torch, tokenizers
     gpus = torch.cuda.device_count()
     if gpus > 1:
@@ -206,17 +201,16 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
             raise UserError(f"`jobs` {jobs}: several processes already share each run. Give 1")
 
 
-def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> bool:
+def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
     """Run all cells that are not finished; call `require_runnable` first.
 
     Several `jobs` divide the processor's threads and the GPUs among them, with the engine ray those
-    of a cluster. If several processes share a run, the first has the results, and gets true.
+    of a cluster.
     """
     if jobs > 1 or engine == "ray":
         _side_by_side(cells, jobs, engine, progress)
     else:
         _one_by_one(cells, progress if is_main_process() else Silent())
-    return is_main_process()
 
 
 def _require_same_settings(cell: Cell) -> None:

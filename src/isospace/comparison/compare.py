@@ -156,7 +156,8 @@ def compare(
                     (folder / old).unlink(missing_ok=True)
             for name, baseline in scored_now.items():
                 baseline.write(_baseline_folder(folder, name))
-            if not run_cells(cells, jobs, engine, progress):
+            run_cells(cells, jobs, engine, progress)
+            if not is_main_process():  # several processes share each run
                 return None
             runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
             rows = {name: [(scored | scored_now)[name]] for name in baselines}

@@ -145,11 +145,6 @@ class WhiteningResults(BeforeAndAfter):
         return tables
 
 
-def write_results(folder: Path, results: WhiteningResults) -> None:
-    """Write whitening.json into the model's folder."""
-    typed_json.write(folder / FILE, results)
-
-
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     """Return the README.md of the folder; it quotes no text of the corpus."""
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
@@ -203,7 +198,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
             with atomic_folder(folder) as building:
                 gap = _write(task, results, maps[results.power], building)
                 results = replace(results, gap=gap)
-                write_results(building, results)
+                typed_json.write(building / FILE, results)
         accelerator.wait_for_everyone()
         return results
 
