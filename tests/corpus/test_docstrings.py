@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from toy import sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus import docstrings
@@ -231,11 +232,7 @@ def test_what_is_not_prose(text):
 
 def made_pairs(count: int) -> list[Pair]:
     """Pairs of which none nearly repeats another."""
-
-    def words(text: str, i: int) -> str:
-        return " ".join(f"{text}{chr(97 + i // 26**k % 26)}{chr(97 + k)}" for k in range(3))
-
-    return [(words("s", i), words("d", i)) for i in range(count)]
+    return list(zip(sentences(count, 1), sentences(count, 2), strict=True))
 
 
 def in_modules(pairs: list[Pair], size: int = 10) -> list[tuple[str, Pair]]:

@@ -22,7 +22,6 @@ from isospace.corpus.formats import (
     read_document,
     section_boilerplate,
 )
-from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.reading import read_file
 from isospace.corpus.sources import file_source
 
@@ -51,21 +50,6 @@ def outline(document: Document) -> list[str]:
 
 def paragraphs(document: Document) -> list[str]:
     return [text for section in document.sections for text in section.paragraphs]
-
-
-@pytest.mark.parametrize(
-    ("path", "format"),
-    [
-        ("a/b.md", "markdown"),
-        ("CA.pl.1ssl", "man"),
-        ("README", None),
-        ("libc.so.6", None),
-        ("app.log.1", None),
-        ("v1.10", None),
-    ],
-)
-def test_format_by_name(path, format):
-    assert format_of(path) == format
 
 
 MARKDOWN = """---
@@ -449,14 +433,6 @@ def test_mandoc_reads_no_file_that_a_page_names(tmp_path, monkeypatch):
     for path in ("secret", str(tmp_path / "secret"), "../secret"):
         document = read(f".TH A 1\n.SH DESCRIPTION\nIt begins.\n.so {path}\nIt ends.\n", "man")
         assert "Nobody" not in str(document)
-
-
-@pytest.mark.parametrize(
-    ("sample", "layout"),
-    [("", "lines"), ("a\n" * 10 + "\n", "paragraphs"), ("a\n" * 11 + "\n", "lines")],
-)
-def test_layout_of_text(sample, layout):
-    assert txt_layout(sample.splitlines()) == layout
 
 
 TEXT = """A Title Here

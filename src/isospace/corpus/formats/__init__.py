@@ -60,8 +60,10 @@ _MAN_PAGE = re.compile(r"(?<!\.so)(?<!\.log)\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$",
 def format_of(path: str) -> str | None:
     """Return the format of a file that is not compressed from its name; `None` if not a document.
 
-    >>> format_of("docs/index.HTML"), format_of("man3/printf.3p"), format_of("README")
-    ('html', 'man', None)
+    >>> list(map(format_of, ("a/b.md", "index.HTML", "man3/printf.3p", "CA.pl.1ssl")))
+    ['markdown', 'html', 'man', 'man']
+    >>> set(map(format_of, ("README", "libc.so.6", "app.log.1", "v1.10")))
+    {None}
     """
     name = PurePath(path)
     if _MAN_PAGE.search(name.name):

@@ -23,8 +23,8 @@ _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 def txt_layout(lines: Iterable[str]) -> Literal["paragraphs", "lines"]:
     """Return "paragraphs" if there is a blank line for every ten other lines, else "lines".
 
-    >>> txt_layout(["One sentence.", "Another one."]), txt_layout(["Title", "", "Text."])
-    ('lines', 'paragraphs')
+    >>> txt_layout([]), txt_layout([*10 * ["A line."], ""]), txt_layout([*11 * ["A line."], ""])
+    ('lines', 'paragraphs', 'lines')
     """
     blank = [not line.strip() for line in lines]
     return "paragraphs" if sum(blank) and 10 * sum(blank) >= blank.count(False) else "lines"
