@@ -39,7 +39,7 @@ from isospace.evaluation.sts import (
     paper_cosines,
     sts_test_pairs,
 )
-from isospace.evaluation.task import percent_cells
+from isospace.evaluation.task import cells, percent_cells
 from isospace.losses import info_nce
 from isospace.operators.fusion import WEIGHT
 from isospace.statistics.gains import CONFIDENCE, Gain, Scores, gain
@@ -249,10 +249,8 @@ class BenchmarkScores:
 
     def cells(self) -> dict[str, str]:
         """Return the cells of a table for people, x 100."""
-        cells = percent_cells(self.pairs.values)
-        if self.sts is not None:
-            cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
-        return cells
+        known = {} if self.sts is None else self.sts.known()
+        return percent_cells(self.pairs.values) | cells(known)
 
 
 def table_rows(

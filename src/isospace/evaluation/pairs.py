@@ -1,6 +1,6 @@
 """Pairs of texts, with and without a score, and functions that encode each distinct text once.
 
-Cache of vectors on disk, so that all runs from one base model encode the test texts once.
+A cache on disk keeps vectors, so that all runs from one base model encode the test texts once.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class TextPairs:
         """Return the pairs at these positions, with their groups."""
         first, second = (tuple(side[i] for i in places) for side in (self.first, self.second))
         groups = None if self.groups is None else tuple(self.groups[i] for i in places)
-        return TextPairs(self.name, first, second, groups=groups, unit=self.unit, among=self.among)
+        return replace(self, first=first, second=second, groups=groups)
 
     def with_share(self, share: float) -> TextPairs:
         """Return an evenly spaced share of the pairs, with the same share of the candidates."""

@@ -1,12 +1,9 @@
 """The seven transfer tasks of the papers: logistic regression on frozen embeddings.
 
-Source of the protocol: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021). MR, CR,
-SUBJ and MPQA use nested cross-validation, SST-2 its own split. TREC and MRPC select on folds of the
-training file and test on the test file. `senteval` reads the files.
+Source: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021). MR, CR, SUBJ and MPQA
+use nested cross-validation, SST-2 its own split. TREC and MRPC select on folds of the training file
+and test on the test file. `senteval` reads the files.
 
-Logistic regressions of the transfer tasks: classifiers, folds, selection of the penalty.
-
-Source: SentEval (Conneau & Kiela 2018) with the settings of SimCSE's evaluation (Gao et al. 2021).
 SentEval trains a linear layer with cross-entropy, one classifier after the other. `train_stacked`
 trains classifiers with equal training size in one tensor computation. It has the same draws, order
 of updates and stopping rule, so that the accuracies are those of SentEval.
@@ -14,7 +11,6 @@ of updates and stopping rule, so that the accuracies are those of SentEval.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -332,7 +328,17 @@ def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | Non
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
     """Read the seven transfer tasks from a folder in SentEval's layout."""
     root = find_transfer_root(folder)
-    return {name: _load_set(root, name) for name in TRANSFER_NAMES}
+    sets = {name: read_labelled(root, name) for name in TRANSFER_NAMES}
+    for name, splits in sets.items():
+        trained_on = next(iter(splits.values())).labels
+        for label, count in enumerate(np.bincount(trained_on, minlength=len(LABELS[name]))):
+            if count < _FEWEST:
+                files = " and ".join(map(str, training_files(root, name)))
+                raise UserError(
+                    f"{files}: {number_of(int(count), 'examples')} of {name}'s label {label}. "
+                    f"Expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
+                )
+    return sets
 
 
 def evaluate_transfer(encode: Encode, sets: Mapping[str, TransferSet]) -> TransferResult:
@@ -380,16 +386,3 @@ def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) ->
         return sides[0]
     u, v = sides
     return np.concatenate([np.abs(u - v), u * v], axis=1)
-
-
-def _load_set(root: Path, name: str) -> TransferSet:
-    splits = read_labelled(root, name)
-    counts = Counter(next(iter(splits.values())).labels.tolist())
-    for label in range(len(LABELS[name])):
-        if counts[label] < _FEWEST:
-            files = " and ".join(map(str, training_files(root, name)))
-            raise UserError(
-                f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}. "
-                f"Expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
-            )
-    return splits
