@@ -1,16 +1,15 @@
-"""A user's own data: files of pairs, scored pairs or labels, folders of judged queries.
+"""A user's own data: files of pairs, scored pairs or labels, and folders of judged queries.
 
 A header, jsonl objects or parquet give the columns of a file names, and the names tell its kind.
 Without names two columns are pairs and three are scored pairs.
 
-Folders of queries, documents and judgements in BEIR's layout.
+A folder has BEIR's layout, and each of its files may be compressed (.gz, .zst, .xz):
 
 - `corpus.jsonl`: `_id`, `text` and an optional `title`, which is put before the text.
 - `queries.jsonl`: `_id` and `text`.
 - `qrels/SPLIT.tsv`: query-id, corpus-id and score, with or without a header.
 
-Each may be compressed (.gz, .zst, .xz). Published folders have flaws: those that BEIR's loader
-accepts are counted, others are errors.
+Published folders have flaws: those that BEIR's loader accepts are counted, others are errors.
 """
 
 from __future__ import annotations
@@ -231,11 +230,12 @@ class OwnData:
         """Return the distinct texts of the file."""
         match self.content:
             case LabelledSentences(texts, _):
-                return list(dict.fromkeys(texts))
+                found = texts
             case JudgedQueries(queries, documents):
-                return list(dict.fromkeys((*queries, *documents)))
-            case TextPairs():
-                return list(dict.fromkeys((*self.content.first, *self.content.second)))
+                found = (*queries, *documents)
+            case TextPairs(_, first, second):
+                found = (*first, *second)
+        return list(dict.fromkeys(found))
 
 
 def load_own(path: Path | str, kind: DataKind | None = None, split: str | None = None) -> OwnData:
@@ -294,8 +294,7 @@ def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
 
 
 def _as_pairs(file: UserFile) -> TextPairs:
-    rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
-    first, second = zip(*rows, strict=True)
+    first, second = file.texts(0), file.texts(1)
     if len(set(second)) < 2:
         raise UserError(
             f"{file.path}: all rows have the same second text, {second[0][:60]!r}, so there is "
@@ -306,36 +305,25 @@ def _as_pairs(file: UserFile) -> TextPairs:
 
 
 def _as_scored_pairs(file: UserFile) -> ScoredPairs:
-    rows = [
-        (
-            text_cell(file.path, line, first),
-            text_cell(file.path, line, second),
-            parse_score(file.path, line, score),
-        )
-        for line, (first, second, score) in file.rows
-    ]
-    first, second, gold = zip(*rows, strict=True)
+    first, second = file.texts(0), file.texts(1)
+    gold = [parse_score(file.path, line, cells[2]) for line, cells in file.rows]
     if len(set(gold)) < 2:
         raise UserError(
             f"{file.path}: all rows have the score {gold[0]:g}. Give different scores, because "
             "only their order counts"
         )
-    return ScoredPairs(file.path.name, first, second, np.array(gold, np.float64), "own file")
+    return ScoredPairs(file.path.name, first, second, np.array(gold), "own file")
 
 
 def _as_labelled(file: UserFile) -> LabelledSentences:
-    rows = [
-        (text_cell(file.path, line, text), _label(file.path, line, label))
-        for line, (text, label) in file.rows
-    ]
-    texts, labels = zip(*rows, strict=True)
+    labels = tuple(_label(file.path, line, cells[1]) for line, cells in file.rows)
     counts = Counter(labels)
     if len(counts) < 2 or max(counts.values()) < 2:
         raise UserError(
             f"{file.path}: {number_of(len(counts), 'distinct labels')} in {len(labels)} rows. "
             "Give two or more labels, with several sentences each"
         )
-    return LabelledSentences(texts, labels)
+    return LabelledSentences(file.texts(0), labels)
 
 
 def _label(path: Path, line: int, cell: Any) -> str:
@@ -362,6 +350,10 @@ class UserFile:
     rows: list[tuple[int, list[Any]]]
     group: str | None = None
     groups: tuple[str, ...] | None = None
+
+    def texts(self, column: int) -> tuple[str, ...]:
+        """Return the texts of a column."""
+        return tuple(text_cell(self.path, line, cells[column]) for line, cells in self.rows)
 
 
 def read_user_file(
