@@ -30,6 +30,17 @@ def of(mean, low, high, **changes):
         (of(0.004, -0.001, 0.009), VerdictKind.TOO_SMALL, "changed; less than 1.00."),
         # Was "no difference worth having", though the upper end is above one point.
         (of(0.0281, -0.003, 0.06), VerdictKind.CANNOT_TELL, "about 780 pairs would tell"),
+        # Half of 6 points is 1.96 errors; 2.80 of them show in 80 %: 300 * (2.80 * 1.53 / 2)^2.
+        (of(0.02, -0.01, 0.05), VerdictKind.CANNOT_TELL, "about 1,400 pairs would tell"),
+        # Below a point the question is whether it is less than one: 300 * (0.55 * 1.43 / 0.5)^2.
+        (of(0.005, -0.0005, 0.0105), VerdictKind.CANNOT_TELL, "about 750 pairs would tell"),
+        (of(0.02, -0.01, 0.05, seeds=3), VerdictKind.CANNOT_TELL, "more seeds or more pairs would"),
+        # Selecting had added so much that it said 370 pairs would tell, of 385.
+        (
+            of(-0.0404, -0.0404, 0.0287, items=385, groups=385, candidates=7),
+            VerdictKind.CANNOT_TELL,
+            "; 385 pairs, 200 changed.",
+        ),
         (of(0.008, 0.002, 0.014), VerdictKind.CANNOT_TELL, "beyond chance, maybe less than 1.00"),
         (of(-0.03, -0.05, -0.01), VerdictKind.KEEP_BASE, "the result is worse"),
         (
@@ -44,22 +55,6 @@ def test_the_four_verdicts(found, kind, words):
     assert verdict.kind is kind_of(found) is kind
     assert words in verdict.text
     assert verdict.text.startswith(kind.value.capitalize())
-
-
-def test_what_is_needed_shrinks_as_the_square_of_the_interval():
-    found = of(0.02, -0.01, 0.05)
-    text = verdict_of(found, "MRR").text
-    # Half of 6 points is 1.96 errors; 2.80 of them show in 80 %: 300 * (2.80 * 1.53 / 2)^2.
-    assert "about 1,400 pairs would tell" in text
-    # Below a point the question is whether it is less than one: 300 * (0.55 * 1.43 / 0.5)^2.
-    assert "about 750 pairs would tell" in verdict_of(of(0.005, -0.0005, 0.0105), "MRR").text
-
-
-def test_what_is_needed_is_more_than_there_is():
-    """Choosing had added so much that an estimate at the interval's end said 370 pairs of 385."""
-    text = verdict_of(of(-0.0404, -0.0404, 0.0287, items=385, groups=385, candidates=7), "MRR").text
-    assert text.startswith("Cannot tell")
-    assert "would tell" not in text
 
 
 def test_one_line_says_what_the_items_can_show():
