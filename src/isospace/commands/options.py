@@ -10,7 +10,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import redirect_stderr
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
@@ -146,7 +146,9 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
                 config=MARKERS,
                 return_unknown_args=True,
             )
-    except SystemExit:
+    except SystemExit as end:
+        if not end.code:  # tyro has printed a completion for a shell
+            raise
         reason = _first_part(refusal.getvalue()).rstrip(".")
         raise UserError(f"{reason}. `isospace {command} --help` lists the options") from None
     if unknown:
@@ -285,14 +287,9 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     if everyday is not None:
         description.append("\n".join(f"  {example}" for example in everyday.examples))
     of_objective = command == "train" and not set(words).isdisjoint(OBJECTIVES)
-    found = list(_fields(kind, base))
+    common = {one.name for part in COMMON if issubclass(kind, part) for one in fields(part)}
+    found = list(_fields(kind, base, common=common))
     if everyday is None or ALL in words or of_objective:
-        inherited = [part for part in COMMON if issubclass(kind, part)]
-        common = {one.name for part in inherited for one in fields(part)}
-        found = [
-            one._replace(group="common") if not one.group and one.name in common else one
-            for one in found
-        ]
         found.sort(key=lambda one: one.group == "common")
         shown = _grouped(kind.__name__, found)
     else:
@@ -322,7 +319,9 @@ class _Field(NamedTuple):
     field: Any
 
 
-def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
+def _fields(
+    kind: type[Any], base: Any, group: str = "", common: Collection[str] = ()
+) -> Iterator[_Field]:
     types = get_type_hints(kind, include_extras=True)
     for one in sorted(fields(kind), key=lambda one: bool(one.kw_only)):  # as in the call of Python
         if base is not None:
@@ -342,7 +341,7 @@ def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
         if value is not MISSING:
             # A default factory works for mutable values too.
             shown = field(default_factory=partial(_same, value), metadata=one.metadata)
-        yield _Field(group, one.name, annotation, shown)
+        yield _Field("common" if one.name in common else group, one.name, annotation, shown)
 
 
 def _same(value: Any) -> Any:

@@ -343,9 +343,7 @@ def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path
         new = Path(scratch, "new")
         new.mkdir()
         build(new)
-        for file in new.iterdir():
-            with file.open("rb+") as handle:
-                os.fsync(handle.fileno())
+        sync_tree(new)
         try:
             new.rename(folder)
         except OSError:
