@@ -8,26 +8,15 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
-from stranger import save_vectors
 from torch import nn
 from toy import sentences
 from toy_decoder import write_toy_decoder
-from warm import WarmProcess
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.places import SUMS, require_undamaged
-from isospace.encoders.saving import cosines, require_parity, require_read_alike, save_model
+from isospace.encoders.saving import require_parity, require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
-
-
-def test_loads_where_isospace_cannot_be_imported(toy_model, tmp_path):
-    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="first_last"), device="cpu")
-    save_model(encoder, tmp_path / "model")
-    texts = [*sentences(10), "😀 大きさ"]
-    process = WarmProcess(save_vectors, {tmp_path / "model": tmp_path / "v.npy"}, texts)
-    assert process.wait() == 0, process.err
-    assert np.all(cosines(encoder.embed(texts), np.load(tmp_path / "v.npy")) > 1 - 1e-6)
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])

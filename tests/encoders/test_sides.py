@@ -76,15 +76,13 @@ def test_the_models_own_prompts(prompts, default, wanted):
 
 def test_a_given_prompt_replaces_the_models_own(tmp_path):
     folder = str(write_prompted(tmp_path, KINDS["e5"]).folder)
-
-    def loaded(query, document):
-        prompts = load_encoder(
-            folder, EncoderSettings(query_prompt=query, document_prompt=document), "cpu"
-        ).prompts
-        return prompts.query, prompts.document
-
-    assert loaded(None, None) == ("query: ", "passage: ")
-    assert loaded("Find: ", "") == ("Find: ", "")
+    given = EncoderSettings(query_prompt="Find: ", document_prompt="")
+    for settings, wanted in (
+        (EncoderSettings(), ("query: ", "passage: ")),
+        (given, ("Find: ", "")),
+    ):
+        prompts = load_encoder(folder, settings, "cpu").prompts
+        assert (prompts.query, prompts.document) == wanted
 
 
 def test_a_default_prompt_that_was_a_sides_is_kept_under_another_name(tmp_path):

@@ -79,11 +79,6 @@ def trained_state(module: nn.Module) -> dict[str, Tensor]:
     return {name: x for name, x in state.items() if IN in name or OUT in name}
 
 
-def load_trained(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state of `trained_state`; the frozen weights stay."""
-    module.load_state_dict({**module.state_dict(), **state})
-
-
 def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Replace layers with adapters by their base layers, and load a state of `plain_state`."""
     for name, layer in _adapted(module).items():

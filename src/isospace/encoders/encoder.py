@@ -193,7 +193,7 @@ class Encoder(TextEncoder):
     @property
     def family(self) -> str:
         """The architecture's name in transformers, or "word vectors"."""
-        return fast.model_type(self.transformer) if self.is_transformer else "word vectors"
+        return str(self.transformer.config.model_type) if self.is_transformer else "word vectors"
 
     @property
     def is_fast(self) -> bool:

@@ -84,14 +84,18 @@ def load_encoder(
     )
     # float32 for every checkpoint: in half precision, small updates would be rounded away.
     encoder = Encoder(model.float(), name)
-    if unread:
-        settings = replace(settings, pooling=_assumed_pooling(encoder, settings.pooling))
-    return _configure(encoder, settings)
+    assumed = _assumed_pooling(encoder, settings.pooling) if unread else None
+    return _configure(encoder, settings, assumed)
 
 
-def _configure(encoder: Encoder, settings: EncoderSettings) -> Encoder:
-    """Return an encoder with the pooling and prompts of the settings, and the same weights."""
-    if (pooling := settings.pooling) is not None:
+def _configure(
+    encoder: Encoder, settings: EncoderSettings, assumed: PoolingName | None = None
+) -> Encoder:
+    """Return an encoder with the pooling and prompts of the settings, and the same weights.
+
+    `assumed` is the pooling if the settings have none; `None`: the encoder's own.
+    """
+    if (pooling := settings.pooling or assumed) is not None:
         if encoder.is_frozen:
             raise UserError(
                 f"`pooling` {pooling}: {encoder.source} gives finished vectors. Leave `pooling` out"
@@ -130,10 +134,10 @@ def as_encoder(
 
 def _assumed_pooling(encoder: Encoder, given: PoolingName | None) -> PoolingName | None:
     """Return the pooling of a plain model (`None`: as it is), and warn about assumed settings."""
-    chosen = given
+    assumed: PoolingName | None = None
     if given is None and encoder.pooling == "mean" and is_causal(encoder):
-        chosen = "lasttoken"  # only the last token sees the whole text
-    parts = [] if given is not None else [f"pooling {chosen or encoder.pooling}"]
+        assumed = "lasttoken"  # only the last token sees the whole text
+    parts = [] if given is not None else [f"pooling {assumed or encoder.pooling}"]
     if encoder.max_length is not None:
         parts.append(f"texts cut to {encoder.max_length} tokens")
     parts += ["no prompts of its own", "no normalisation"]
@@ -143,7 +147,7 @@ def _assumed_pooling(encoder: Encoder, given: PoolingName | None) -> PoolingName
         f"{', '.join(parts)}. If it was trained otherwise, give `pooling`, `query_prompt` or "
         "`document_prompt`; export with `to` st writes a folder that says them",
     )
-    return chosen
+    return assumed
 
 
 def is_causal(encoder: Encoder) -> bool:

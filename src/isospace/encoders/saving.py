@@ -218,13 +218,13 @@ def _write_classic(encoder: Encoder, folder: Path) -> None:
     write_json(folder / "modules.json", modules)
     usage = {
         "__version__": {"sentence_transformers": sentence_transformers.__version__},
-        **usage_of(encoder),
+        **_prompt_settings(encoder),
         "similarity_fn_name": encoder.model.similarity_fn_name,
     }
     write_json(folder / "config_sentence_transformers.json", usage)
 
 
-def usage_of(encoder: Encoder) -> dict[str, Any]:
+def _prompt_settings(encoder: Encoder) -> dict[str, Any]:
     """Return the prompt settings for config_sentence_transformers.json: prompts and default name.
 
     The prompts have the names that `encode_query` and `encode_document` look up.

@@ -142,7 +142,8 @@ class Loop:
         """Restore what `state` returned."""
         self.step, self.total_steps = state["step"], state["total_steps"]
         self._falls_from = state["falls_from"]
-        adapters.load_trained(self.training.encoder.model, state["encoder"])
+        model = self.training.encoder.model
+        model.load_state_dict({**model.state_dict(), **state["encoder"]})  # frozen weights stay
         self._load_auxiliary(state["auxiliaries"])
         self.training.optimizer.load_state_dict(state["optimizer"])
         self._first_terms = dict(state["first_terms"])

@@ -161,7 +161,6 @@ STRETCHED = {
         lambda: remade("modernbert", rope_parameters=STRETCHED),
         lambda: with_a_part(make("modernbert"), adapter(), "layers.2", "mlp_norm"),
         lambda: ElectraModel(ElectraConfig(**SIZES)),
-        lambda: torch.nn.Linear(2, 2),
     ],
 )
 def test_models_without_a_fast_path(make):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from isospace.encoders.fast import modernbert
 from isospace.encoders.fast.bert import BERT, DISTILBERT, MPNET, ROBERTA
@@ -50,21 +50,13 @@ FAMILIES: dict[str, Family] = {
 """Model type, as in a Hugging Face config.json -> family that computes its layers."""
 
 
-def model_type(model: nn.Module) -> str:
-    """Return the model type in a Hugging Face model's config, or else its class name."""
-    config: Any = getattr(model, "config", None)
-    return str(getattr(config, "model_type", type(model).__name__))
-
-
-def fits(model: nn.Module) -> bool:
+def fits(model: Any) -> bool:
     """Return true if a Hugging Face model has a fast path."""
-    family = FAMILIES.get(model_type(model))
+    family = FAMILIES.get(model.config.model_type)
     return family is not None and family.fits(model)
 
 
-def forward(
-    model: nn.Module, input_ids: Tensor, attention_mask: Tensor, first_only: bool
-) -> Tensor:
+def forward(model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool) -> Tensor:
     """Run `Family.forward` of a model's family; requires a model that `fits`."""
-    family = FAMILIES[model_type(model)]
+    family = FAMILIES[model.config.model_type]
     return family.forward(model, input_ids, attention_mask, first_only)

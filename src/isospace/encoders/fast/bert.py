@@ -1,13 +1,11 @@
-"""Families whose layers are built like BERT's.
+"""Families whose layers are built like BERT's, on packed tokens.
+
+A layer: attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, residual,
+layer norm (post-norm, as in the Transformer of Vaswani et al. 2017).
 
 RoBERTa, XLM-RoBERTa and CamemBERT have positions that begin after the padding position. DistilBERT
 has other names, no token types, and no dropout after the attention. MPNet has RoBERTa's positions
 and no token types; it adds a bias for the distance of two tokens, shared by all layers.
-
-Layers built like BERT's, on packed tokens; families differ in the names of the parts.
-
-A layer: attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, residual,
-layer norm (post-norm, as in the Transformer of Vaswani et al. 2017).
 """
 
 from __future__ import annotations
