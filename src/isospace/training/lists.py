@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from isospace.encoders.settings import side_of
 from isospace.errors import UserError
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest
-from isospace.system.files import expanded
+from isospace.system.files import cache_folder, expanded
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples, Rows
 from isospace.training.teachers import (
@@ -156,7 +155,6 @@ def make_lists(
     examples: Examples,
     base_model: Encoder,
     select_weight: Callable[[Encoder], float],
-    cache: Path,
     progress: Progress,
 ) -> Lists:
     """Build the lists of a run; encode what is not in the cache.
@@ -175,7 +173,7 @@ def make_lists(
     sides = _sided(config, examples, pool)
 
     def cosines(encoder: Encoder) -> Cosines:
-        return Cosines.made(encoder, sides, cache, progress)
+        return Cosines.made(encoder, sides, cache_folder(), progress)
 
     began = time.monotonic()
     teacher, description = None, "no teacher; the base model ranks the candidates"

@@ -13,8 +13,8 @@ from accelerate import Accelerator
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.examples import evenly
-from isospace.corpus.lines import tokenise
-from isospace.corpus.passages import Coverage, coverage
+from isospace.corpus.lines import Tokens, tokenise
+from isospace.corpus.passages import coverage
 from isospace.corpus.sources import listed
 from isospace.encoders import adapters
 from isospace.encoders.encoder import Encoder
@@ -22,7 +22,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
 from isospace.encoders.saving import require_classic, require_read_alike
-from isospace.encoders.settings import side_of
+from isospace.encoders.settings import Side, side_of
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError, number_of
 from isospace.evaluation.benchmark import Benchmark, HeldOut, validation_text
@@ -38,7 +38,7 @@ from isospace.system.progress import Progress
 from isospace.training.batches import Order
 from isospace.training.build import PassPlan, build_parts, build_training
 from isospace.training.examples import Examples, rows_of_queries
-from isospace.training.lists import Lists, make_lists, needs_lists
+from isospace.training.lists import make_lists, needs_lists
 from isospace.training.loop import Loop
 from isospace.training.run import Run
 
@@ -180,72 +180,71 @@ def prepare(
     progress.line("encoder", encoder.summary(arithmetic(accelerator), plan.views))
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
-    found = coverage(encoder, corpus.sample())
-    if found.warning:
-        progress.line("warning", found.warning)
-    config = replace(config, max_length=_length(config, corpus, encoder, found))
-    if note := _length_note(config, found):
-        progress.line("length", note)
+    config = _with_length(config, corpus, encoder, progress)
     sides = [side_of(text, plan.texts) for text in range(plan.texts)]
-    whole = config.objective.tokens_needed > 0
-    # With crops, texts are only cut to the encoder's limit; `Batches` cuts them after cropping.
-    longest = config.max_length if examples.cropped is None else None
     tokens = {}
     for side in dict.fromkeys(sides):
-        with (
-            accelerator.main_process_first(),
-            progress.bar("tokenise", len(corpus)) as advance,
-        ):
-            tokens[side] = tokenise(
-                examples.texts,
-                examples.texts.digest,
-                partial(encoder.tokens.ids, max_length=longest, whole=whole, side=side),
-                encoder.tokens.fingerprint(longest, whole, side),
-                cache_folder(),
-                progress=advance,
-            )
+        with accelerator.main_process_first():
+            tokens[side] = _tokens(config, examples, encoder, side, progress)
+    lists = None
+    if needs_lists(config, examples):
+        build_parts(config, encoder, len(corpus.classes))  # refuses before texts are encoded
+        with accelerator.main_process_first():
+            weight = partial(_bm25_weight, data)
+            lists = make_lists(config, corpus, examples, encoder, weight, progress)
+        if examples.unanswered is not None:
+            examples = examples.answered(lists.best)
     own = [tokens[side] for side in sides]
-    with accelerator.main_process_first():
-        lists, examples = _with_lists(config, data, examples, encoder, progress)
     training = build_training(config, encoder, own, examples, accelerator, corpus.labels, lists)
     return data, Loop(training)
 
 
-def _with_lists(
-    config: TrainConfig, data: Data, examples: Examples, encoder: Encoder, progress: Progress
-) -> tuple[Lists | None, Examples]:
-    """Build the lists to rank, and find passages for queries that have none."""
-    if not needs_lists(config, examples):
-        return None, examples
-    build_parts(config, encoder, len(data.corpus.classes))  # refuses before texts are encoded
+def _tokens(
+    config: TrainConfig, examples: Examples, encoder: Encoder, side: Side, progress: Progress
+) -> Tokens:
+    """Tokenise all texts with the prompt of a side, or read the tokens from the cache."""
+    texts, whole = examples.texts, config.objective.tokens_needed > 0
+    # With crops, texts are only cut to the encoder's limit; `Batches` cuts them after cropping.
+    longest = config.max_length if examples.cropped is None else None
+    with progress.bar("tokenise", len(texts.corpus)) as advance:
+        return tokenise(
+            texts,
+            texts.digest,
+            partial(encoder.tokens.ids, max_length=longest, whole=whole, side=side),
+            encoder.tokens.fingerprint(longest, whole, side),
+            cache_folder(),
+            progress=advance,
+        )
 
-    def select_weight(teacher: Encoder) -> float:
-        return data.benchmark.select_weight(cached(teacher, cache_folder()), data.held_out)
 
-    lists = make_lists(
-        config, data.corpus, examples, encoder, select_weight, cache_folder(), progress
-    )
-    return lists, examples if examples.unanswered is None else examples.answered(lists.best)
+def _bm25_weight(data: Data, teacher: Encoder) -> float:
+    """Return the weight of BM25 in hybrid search that the validation pairs select."""
+    return data.benchmark.select_weight(cached(teacher, cache_folder()), data.held_out)
 
 
-def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
-    longest = config.max_length
+def _with_length(
+    config: TrainConfig, corpus: Corpus, encoder: Encoder, progress: Progress
+) -> TrainConfig:
+    """Return the settings with the number of tokens to which texts are cut.
+
+    A note is shown if much is cut off or the corpus determined the length.
+    """
+    found, longest = coverage(encoder, corpus.sample()), config.max_length
+    if found.warning:
+        progress.line("warning", found.warning)
+    half, most = found.lengths[0.5], found.lengths[0.95]
     if longest is None:
-        if corpus.related is None and not config.text.columns:
-            return LENGTH_OF_LINES
-        longest = max(found.lengths[0.95], LENGTH_OF_LINES)
-    return longest if encoder.max_length is None else min(longest, encoder.max_length)
-
-
-def _length_note(config: TrainConfig, found: Coverage) -> str | None:
-    """Return a note on the length of texts, if much is cut off or the corpus determined it."""
-    half, most, longest = found.lengths[0.5], found.lengths[0.95], config.max_length
-    if config.objective.tokens_needed or longest is None or longest == LENGTH_OF_LINES >= half:
-        return None
-    return (
-        f"half of the texts have {half} tokens or more, 95 % up to {most}; training cuts "
-        f"all to {longest} (`max_length`)"
-    )
+        lines = corpus.related is None and not config.text.columns
+        longest = LENGTH_OF_LINES if lines else max(most, LENGTH_OF_LINES)
+    if encoder.max_length is not None:
+        longest = min(longest, encoder.max_length)
+    if not config.objective.tokens_needed and not longest == LENGTH_OF_LINES >= half:
+        progress.line(
+            "length",
+            f"half of the texts have {half} tokens or more, 95 % up to {most}; training cuts "
+            f"all to {longest} (`max_length`)",
+        )
+    return replace(config, max_length=longest)
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:
