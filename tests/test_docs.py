@@ -59,7 +59,7 @@ def test_what_contributing_names_is_there():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     folders = ("src", "tests", "docs", "benchmarks", "scripts", "fuzz")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
-    invented = re.compile("NAME|TASK|FAMILY")
+    invented = re.compile("NAME|TASK|FAMILY|FORMAT")
     named = re.findall(r"`([\w/]+\.(?:py|md|bib|html))(?:::(\w+))?`", page)
     assert len(named) > 90
     for file, name in named:

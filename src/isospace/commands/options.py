@@ -156,12 +156,16 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
     return parsed
 
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
 def _first_part(box: str) -> str:
     """Return the part of a tyro box below its title as one line.
 
-    A terminal without box characters has a line of hyphens below the title too.
+    A terminal may show the box in colour. One without box characters has a line of hyphens below
+    the title too.
     """
-    _, *lines = (line.strip("│ ") for line in box.splitlines())
+    _, *lines = (line.strip("│ ") for line in _COLOUR.sub("", box).splitlines())
     parts = "\n".join(lines).lstrip("-\n")
     return " ".join(re.split("[─-]{5,}", parts)[0].split())
 
