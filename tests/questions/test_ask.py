@@ -214,23 +214,6 @@ def test_a_stopped_command_goes_on_without_a_repeated_request(
     assert len(server.asked) == (11 if number == signal.SIGKILL else 10)
 
 
-def test_a_command_that_was_killed_before_it_wrote_the_queries_goes_on(config):
-    with chatting(good) as server:
-        config = replace(config, llm=server.address)
-        ask(config, Silent())
-        wanted, requests = config.output.read_text(), len(server.asked)
-        config.output.unlink()
-        ask(config, Silent())
-    assert config.output.read_text() == wanted
-    assert len(server.asked) == requests
-    config.output.unlink()
-    config.counts_file.write_text("{}")  # a file of the user's
-    for _ in range(2):
-        with pytest.raises(UserError, match=f"{config.counts_file}: exists already"):
-            ask(config, Silent())
-        config.counts_file.write_text("[1]")
-
-
 def test_passages_are_spread_over_documents():
     documents = np.repeat(np.arange(12), range(1, 13))
     chosen = spread(documents, 12, 0)
@@ -248,10 +231,10 @@ def test_the_command(config, folder, toy_model, capsys):
         printed = capsys.readouterr()
         assert printed.out == ""
         assert str(config.output) in printed.err
-        assert main(words) == 2  # the file is there
-        assert str(config.output) in capsys.readouterr().err
-        config.output.unlink()
-        config.counts_file.unlink()
+        for file in (config.output, config.counts_file):
+            assert main(words) == 2  # the file is there
+            assert str(file) in capsys.readouterr().err
+            file.unlink()
         assert main([*words, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["requests"]["answered"] == 10
     assert len(server.asked) == 10

@@ -78,26 +78,36 @@ def types_of(number: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class Request:
+    """A request for queries of some types, by its number from 0.
+
+    `shown` is the passage with its title and heading above it.
+    """
+
+    number: int
+    types: tuple[str, ...]
+    passage: str
+    shown: str
+
+
+@dataclass(frozen=True)
 class Prompts:
     """The text of requests, with some of the `examples` of real queries, if there are any."""
 
     examples: tuple[str, ...]
     seed: int
 
-    def text(self, number: int, types: Sequence[str], passage: str, again: bool = False) -> str:
-        """Return the text of a request.
-
-        `again` marks a second request, after an unusable answer. The examples depend on `number`.
-        """
-        described = "\n".join(f'"{name}": {TYPES[name]}' for name in types)
+    def text(self, request: Request, again: bool = False) -> str:
+        """Return the text of a request; `again` marks the second, after an unusable answer."""
+        described = "\n".join(f'"{name}": {TYPES[name]}' for name in request.types)
         shown = ""
         if self.examples:
-            draw = np.random.default_rng([self.seed, number])
+            draw = np.random.default_rng([self.seed, request.number])
             places = draw.permutation(len(self.examples))[:EXAMPLES].tolist()
             shown = "\n".join([_INTRODUCTION, *(f"- {self.examples[place]}" for place in places)])
         # Insert the passage last, because it may contain a placeholder itself.
         text = _REQUEST.replace("{types}", described).replace("{examples}", shown)
-        text = text.replace("{passage}", passage)
+        text = text.replace("{passage}", request.shown)
         return f"{text}\n\n{_AGAIN}" if again else text
 
 
@@ -159,11 +169,13 @@ class Asker:
         self.stopped = False
         """Set to true to make no more requests."""
 
-    def is_kept(self, text: str) -> bool:
-        """Return true if the archive has the answer to a request."""
-        return self._archive.get(self._key(text)) is not None
+    def unanswered(self, requests: Sequence[Request]) -> dict[Request, str]:
+        """Return request -> text for those whose answer the archive does not have."""
+        texts = {request: self._prompts.text(request) for request in requests}
+        known = self._archive.get
+        return {request: text for request, text in texts.items() if known(self._key(text)) is None}
 
-    def ask(self, number: int, types: Sequence[str], passage: str) -> Reply:
+    def ask(self, request: Request) -> Reply:
         """Ask for the queries of a passage, and once more if the first answer is not usable.
 
         Raises:
@@ -173,9 +185,9 @@ class Asker:
         for again in (False, True):
             if self.stopped:
                 raise InterruptedError
-            answer = self._answer(self._prompts.text(number, types, passage, again))
+            answer = self._answer(self._prompts.text(request, again))
             read, wrote = read + answer.prompt_tokens, wrote + answer.answer_tokens
-            fate, queries = read_answer(answer.text, types)
+            fate, queries = read_answer(answer.text, request.types)
             if answer.refused:
                 return Reply("refused", {}, read, wrote)
             if queries is not None:

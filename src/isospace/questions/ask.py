@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from isospace.questions.answers import (
     Fate,
     Prompts,
     Reply,
+    Request,
     types_of,
 )
 from isospace.system import typed_json
@@ -217,14 +218,6 @@ class AskResults:
         }
 
 
-class _Request(NamedTuple):
-    """A request; `place` is the position of its passage."""
-
-    number: int
-    place: int
-    types: tuple[str, ...]
-
-
 def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     """Generate queries for passages of a corpus, and write them and their counts.
 
@@ -241,12 +234,11 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     address = Address.parse("llm", config.llm)
     assert config.output is not None
     for path in (config.output, config.counts_file):
-        if path.exists() and not (path == config.counts_file and _is_unfinished(config)):
+        if path.exists():
             raise UserError(f"`output` {path}: exists already. Give another name, or move the file")
         require_writable(path)
     rows = rows_of_queries(config.like, "like") if config.like else []
     examples = tuple(dict.fromkeys(query for query, _ in rows))
-    prompts = Prompts(examples, config.seed)
     resolve(config.model)
     with (
         closing(Endpoint(address, config.timeout, RETRIES)) as endpoint,
@@ -260,11 +252,11 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         encoder.expect([("document", passages.texts)], progress)
         encode = remembering(cached(encoder, cache_folder(), progress=progress))
         requests = _plan(passages, config)
-        asker = Asker(endpoint, archive, prompts)
-        _announce(requests, passages, prompts, asker, config, address, progress)
-        replies = _replies(requests, passages, asker, config.parallel, progress)
+        asker = Asker(endpoint, archive, Prompts(examples, config.seed))
+        _announce(requests, asker, config.count, address, progress)
+        replies = _replies(requests, asker, config.parallel, progress)
     written = [
-        Generated(query, passages.texts[request.place], name)
+        Generated(query, request.passage, name)
         for request, reply in zip(requests, replies, strict=True)
         for name, query in reply.queries.items()
     ]
@@ -284,24 +276,12 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         prompt_tokens=sum(reply.prompt_tokens for reply in replies),
         answer_tokens=sum(reply.answer_tokens for reply in replies),
     )
-    typed_json.write(config.counts_file, results)
     write_text(config.output, "".join(_row(one, address) for one in kept))
+    typed_json.write(config.counts_file, results)
     return results
 
 
-def _is_unfinished(config: AskConfig) -> bool:
-    """Return true if this command wrote the counts, and was killed before it wrote the queries."""
-    assert config.output is not None
-    try:
-        found = typed_json.read(config.counts_file, AskResults, "counts")
-    except UserError:
-        return False
-    own = (config.text.corpus, config.llm, config.model, config.seed)
-    same = (found.corpus, found.llm, found.model, found.seed) == own
-    return same and not config.output.exists()
-
-
-def _plan(passages: Passages, config: AskConfig) -> list[_Request]:
+def _plan(passages: Passages, config: AskConfig) -> list[Request]:
     """Return the requests: each passage once, and again with other types if more are needed."""
     wanted, trained = math.ceil(config.count / TYPES_AT_ONCE), passages.trained
     chosen = spread(passages.documents[trained], wanted, config.seed)
@@ -309,50 +289,36 @@ def _plan(passages: Passages, config: AskConfig) -> list[_Request]:
     for number in range(min(wanted, len(chosen) * ROUNDS)):
         turn, place = divmod(number, len(chosen))
         types = types_of(place + turn)[: config.count - number * TYPES_AT_ONCE]
-        plan.append(_Request(number, int(trained[chosen[place]]), types))
+        row = int(trained[chosen[place]])
+        plan.append(Request(number, types, passages.texts[row], passages.shown(row)))
     return plan
 
 
 def _announce(
-    requests: Sequence[_Request],
-    passages: Passages,
-    prompts: Prompts,
-    asker: Asker,
-    config: AskConfig,
-    address: Address,
-    progress: Progress,
+    requests: Sequence[Request], asker: Asker, wanted: int, address: Address, progress: Progress
 ) -> None:
-    texts = [prompts.text(one.number, one.types, passages.shown(one.place)) for one in requests]
-    new = [place for place, text in enumerate(texts) if not asker.is_kept(text)]
+    """Say how many queries the corpus allows, and what will be sent, unless it is all answered."""
     queries = sum(len(one.types) for one in requests)
-    if queries < config.count:
+    if queries < wanted:
         progress.line(
-            "note",
-            f"the corpus has passages for {queries:,} of the {config.count:,} queries asked for",
+            "note", f"the corpus has passages for {queries:,} of the {wanted:,} queries asked for"
         )
-    if new:
-        read = estimated_tokens([texts[place] for place in new])
-        write = ANSWER_TOKENS * sum(len(requests[place].types) for place in new)
+    if new := asker.unanswered(requests):
+        read = estimated_tokens(list(new.values()))
+        write = ANSWER_TOKENS * sum(len(request.types) for request in new)
         what = f"{number_of(len(new), 'requests')} for {number_of(queries, 'queries')}"
         announce(address, what, read + write, progress)
 
 
 def _replies(
-    requests: Sequence[_Request],
-    passages: Passages,
-    asker: Asker,
-    parallel: int,
-    progress: Progress,
+    requests: Sequence[Request], asker: Asker, parallel: int, progress: Progress
 ) -> list[Reply]:
     """Make the requests, some at a time; return their replies in order."""
     with (
         progress.bar("ask", len(requests)) as advance,
         ThreadPoolExecutor(parallel) as threads,
     ):
-        futures = [
-            threads.submit(asker.ask, one.number, one.types, passages.shown(one.place))
-            for one in requests
-        ]
+        futures = [threads.submit(asker.ask, request) for request in requests]
         try:
             for future in as_completed(futures):
                 future.result()
