@@ -1,18 +1,8 @@
 """Adapt an encoder to a text: try candidates, select one, test it once.
 
-The candidates come in order of cost (table in `candidates.py`):
-
-1. the base model;
-2. the base model with whitening, which needs no training;
-3. the encoder, fine-tuned through the whitening map;
-4. the fine-tuned weights, merged with those of the base model.
-
-Each candidate is scored on the validation pairs and on the validation part of other text. A
-candidate that drops too much on other text is rejected. The best of the others is scored once on
-the test pairs.
-
-If documents must keep their vectors, only queries are mapped, and an encoder of their own is
-fine-tuned.
+The candidates come in order of cost (table in `candidates.py`). Each is scored on the validation
+pairs and on the validation part of other text. A candidate that drops too much on other text is
+rejected. The best of the others is scored once on the test pairs.
 
 If the user names several base models, `compare_base_models` first scores each with and without
 whitening on the same pairs. Whitening needs no training, so each model costs one pass over the
