@@ -251,12 +251,6 @@ def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
         logger.warning("not read: %s%s", listed(files, most=3), reason)
 
 
-def _files(sources: Iterable[Source]) -> dict[str, int]:
-    names = {"txt": "txt (lines)", "text": "txt (paragraphs)"}
-    formats = (source.format for source in sources if source.format != DOCSTRINGS)
-    return dict(Counter(names.get(format, format) for format in formats).most_common())
-
-
 @dataclass
 class _Builder:
     """The build of one corpus: what is read and how, and what happens on the way.
@@ -308,9 +302,12 @@ class _Builder:
         }
         for name, rows in (("held_out", held), ("train", train), ("same", same)):
             np.save(self.folder / f"{name}.npy", rows)
+        names = {"txt": "txt (lines)", "text": "txt (paragraphs)"}
+        read = (one.format for one in self.sources if one.name not in self.unreadable)
+        formats = Counter(names.get(format, format) for format in read)
         about = {
             "counts": self.counts,
-            "files": _files(one for one in self.sources if one.name not in self.unreadable),
+            "files": dict(formats.most_common()),
             "digest": hash_of(repr(content).encode()),
             "pairs": asdict(pairs),
             "group": self.config.group,
