@@ -89,18 +89,13 @@ def places(sources: Sequence[Source]) -> list[str | None]:
 
     Standard input keeps its name, since the folder of its copy differs each time.
     """
-    documents = [source for source in sources if source.format in DOCUMENT_FORMATS]
-    folders = [_path(source).parent for source in documents if source.name != STANDARD_INPUT]
-    root = os.path.commonpath(folders) if folders else ""
-
-    def place(source: Source) -> str | None:
-        if source.format not in DOCUMENT_FORMATS:
-            return None
-        if source.name == STANDARD_INPUT:
-            return STANDARD_INPUT
-        return Path(os.path.relpath(_path(source), root)).as_posix()
-
-    return list(map(place, sources))
+    documents = {source.name: source for source in sources if source.format in DOCUMENT_FORMATS}
+    paths = {name: _path(one) for name, one in documents.items() if name != STANDARD_INPUT}
+    root = os.path.commonpath([path.parent for path in paths.values()]) if paths else ""
+    found = dict.fromkeys(documents, STANDARD_INPUT)
+    for name, path in paths.items():
+        found[name] = Path(os.path.relpath(path, root)).as_posix()
+    return [found.get(source.name) for source in sources]
 
 
 def _path(source: Source) -> Path:
