@@ -34,7 +34,8 @@ from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncod
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
-from isospace.corpus.relations import Related, Rows
+from isospace.corpus.groups import Rows
+from isospace.corpus.relations import Related
 from isospace.errors import number_of
 from isospace.evaluation.benchmark import CROSS_VALIDATED, Benchmark, BenchmarkResult, HeldOut
 from isospace.evaluation.hybrid import BaselineRanks, rank_pairs

@@ -40,6 +40,7 @@ from isospace.corpus.examples import (
 from isospace.corpus.formats import Document
 from isospace.corpus.groups import (
     Pairs,
+    Rows,
     components,
     cut,
     first_equal,
@@ -56,7 +57,6 @@ from isospace.corpus.reading import columns, own_rows, read_documents
 from isospace.corpus.relations import (
     Related,
     Role,
-    Rows,
     Structure,
     barred_lines,
     evaluation_pairs,

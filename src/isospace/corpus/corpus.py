@@ -21,7 +21,7 @@ from isospace.corpus.build import FEWEST_PAIRS, build
 from isospace.corpus.docstrings import DOCSTRINGS, modules_of
 from isospace.corpus.examples import evenly
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
-from isospace.corpus.groups import Pairs, split_groups
+from isospace.corpus.groups import Pairs, Rows, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
@@ -93,20 +93,20 @@ class Corpus(Lines):
         self.group: str | None = about["group"]
         self.held_groups: list[str] = about["held_groups"]
         self.validation, self.test = split_groups(self.held_groups)
-        self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
-        self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
-        self.same: NDArray[np.int64] = np.load(folder / "same.npy")
+        self._held_rows: Rows = np.load(folder / "held_out.npy")
+        self.train_rows: Rows = np.load(folder / "train.npy")
+        self.same: Rows = np.load(folder / "same.npy")
         self.classes: list[str] = about["classes"]
-        self.labels: NDArray[np.int64] | None = None
+        self.labels: Rows | None = None
         if self.classes:
             self.labels = np.load(folder / "labels.npy")
         self.related = Related.load(folder)
-        self.groups: NDArray[np.int64] = np.empty(0, np.int64)
+        self.groups: Rows = np.empty(0, np.int64)
         if self.related is not None:
             self.groups = np.load(folder / "groups.npy")
 
     @property
-    def passages(self) -> NDArray[np.int64]:
+    def passages(self) -> Rows:
         """Positions of the passages, ascending; all positions if texts have no structure."""
         return np.arange(len(self)) if self.related is None else self.related.structure.passages
 
@@ -163,7 +163,7 @@ class Corpus(Lines):
         """The counts in words, what was left out most first."""
         return _in_words(self.counts)
 
-    def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
+    def held_out(self, places: Rows | None = None) -> list[str]:
         """Return the held-out sentences, which are for evaluation and never for training.
 
         Held out are the groups with the smallest hashes. This is a random sample that depends
@@ -172,7 +172,7 @@ class Corpus(Lines):
         """
         return [self[row] for row in self.held_rows(places)]
 
-    def held_rows(self, places: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def held_rows(self, places: Rows | None = None) -> Rows:
         """Return the positions in the corpus of the sentences that `held_out` returns, in order."""
         return self._held_rows if places is None else self._held_rows[places]
 

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.groups import Texts, first_equal, near_clusters, near_duplicates, whole_groups
+from isospace.corpus.groups import (
+    Rows,
+    Texts,
+    first_equal,
+    near_clusters,
+    near_duplicates,
+    whole_groups,
+)
 from isospace.errors import UserError
 from isospace.system.unicode import without_surrogates
 
@@ -32,9 +39,9 @@ def select_passages(
     text: Texts,
     hashes: NDArray[np.uint64],
     references: int,
-    passages: NDArray[np.int64],
+    passages: Rows,
     near: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
+) -> tuple[Rows, Rows, dict[str, int]]:
     """Return the lines of the passages to keep, ascending, without repetitions.
 
     `text` begins with `references` texts that must not be trained on. With `near`, near repetitions
@@ -71,7 +78,7 @@ def select_examples(
     hashes: NDArray[np.uint64],
     references: int,
     texts: int,
-) -> tuple[NDArray[np.int64], dict[str, int]]:
+) -> tuple[Rows, dict[str, int]]:
     """Return the lines of the examples to keep, ascending, and counts of what was left out.
 
     Of equal examples the first is kept. Nearly equal examples are all kept, because a text may
@@ -98,9 +105,7 @@ def select_examples(
     return (references + texts * chosen[:, None] + np.arange(texts)).ravel(), counts
 
 
-def same_texts(
-    text: Texts, lines: NDArray[np.int64], hashes: NDArray[np.uint64]
-) -> NDArray[np.int64]:
+def same_texts(text: Texts, lines: Rows, hashes: NDArray[np.uint64]) -> Rows:
     """Return a number for each line, (line,), equal for lines that (nearly) repeat each other.
 
     The result does not depend on the order of the lines.
@@ -111,13 +116,13 @@ def same_texts(
 
 def hold_out(
     hashes: NDArray[np.uint64],
-    texts: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    texts: Rows,
+    groups: Rows,
     count: int,
     positive: NDArray[np.bool_] | None = None,
     largest: int | None = None,
     sides: slice = slice(2),
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Rows, Rows]:
     """Return the examples to hold out and the examples to train on, both ascending.
 
     Whole groups are held out, smallest hashes first. This is a random sample that depends neither
@@ -166,7 +171,7 @@ def hold_out(
     return found, np.flatnonzero(~left_out)
 
 
-def _in_other_groups(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+def _in_other_groups(texts: Rows, groups: Rows) -> Rows:
     """Count how often each text is in an example of another group, (example, text).
 
     >>> _in_other_groups(np.array([[0, 1], [0, 2], [3, 1]]), np.array([0, 0, 1])).tolist()
@@ -175,8 +180,8 @@ def _in_other_groups(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDA
     size = int(texts.max(initial=0)) + 1
     within = groups[:, None] * size + texts
     _, place, counts = np.unique(within, return_inverse=True, return_counts=True)
-    inside: NDArray[np.int64] = counts[place].reshape(texts.shape)
-    found: NDArray[np.int64] = np.bincount(texts.ravel(), minlength=size)[texts] - inside
+    inside: Rows = counts[place].reshape(texts.shape)
+    found: Rows = np.bincount(texts.ravel(), minlength=size)[texts] - inside
     return found
 
 
@@ -199,7 +204,7 @@ def label_of(value: Any, place: str, column: str) -> str:
     return sys.intern(label)  # rows share a few texts
 
 
-def belonging(classes: Sequence[str], labels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+def belonging(classes: Sequence[str], labels: Rows) -> NDArray[np.bool_] | None:
     """Return (row,) true if a row's texts belong together; `None` if no class says so.
 
     >>> belonging(["contradiction", "entailment"], np.array([1, 0, 1])).tolist()

@@ -31,6 +31,9 @@ from numpy.typing import NDArray
 
 from isospace.system.files import cache_folder, make_in_cache
 
+Rows = NDArray[np.int64]
+"""Positions of rows, or a number for each row."""
+
 THRESHOLD = 0.8
 """Two texts are near duplicates if the Jaccard similarity of their word bigrams is at least this.
 
@@ -114,9 +117,7 @@ def jaccard(first: str, second: str) -> float:
     return len(a & b) / len(a | b)
 
 
-def near_duplicates(
-    texts: Texts, rows: NDArray[np.int64], references: int = 0
-) -> NDArray[np.int64]:
+def near_duplicates(texts: Texts, rows: Rows, references: int = 0) -> Rows:
     """Return for each text the position of an earlier text that it nearly repeats.
 
     To keep the first of each cluster, drop every text whose result is not -1. The time is linear in
@@ -145,7 +146,7 @@ def near_duplicates(
     return repeated
 
 
-def near_clusters(texts: Texts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def near_clusters(texts: Texts, rows: Rows) -> Rows:
     """Return for each text the smallest position in its cluster of near duplicates.
 
     A text that is near to no other gets its own position. Banding misses a few pairs, and which
@@ -175,7 +176,7 @@ def near_clusters(texts: Texts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return least
 
 
-def _possible_pairs(texts: Texts, rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _possible_pairs(texts: Texts, rows: Rows) -> Iterator[tuple[int, int]]:
     """Yield positions (earlier, later) in `rows` of candidate pairs, found by banding."""
     if len(rows) == 0:
         return
@@ -193,7 +194,7 @@ def _possible_pairs(texts: Texts, rows: NDArray[np.int64]) -> Iterator[tuple[int
             yield from _candidates(np.frombuffer(file.read(8 * len(rows)), dtype=np.uint64))
 
 
-def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]]:
+def _in_parts(texts: Texts, rows: Rows) -> Iterator[list[list[str]]]:
     part: list[list[str]] = []
     characters = 0
     for row in rows:
@@ -207,7 +208,7 @@ def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]
         yield part
 
 
-def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def first_equal(keys: NDArray[np.uint64]) -> Rows:
     """Return for each key the position of the first key equal to it, (n,).
 
     >>> first_equal(np.array([7, 5, 7, 7], dtype=np.uint64)).tolist()
@@ -265,7 +266,7 @@ DEV_PAIRS, TEST_PAIRS = 1000, 2000
 """Largest numbers of validation and test pairs."""
 
 
-def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
+def components(texts: Rows) -> Rows:
     """Group rows that share a text, directly or through other rows.
 
     Returns:
@@ -279,29 +280,29 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     from scipy.sparse.csgraph import connected_components
 
     count, width = texts.shape
-    named: NDArray[np.int64] = np.unique(texts, return_inverse=True)[1]
+    named: Rows = np.unique(texts, return_inverse=True)[1]
     if width == 1 or not count:
         return named.ravel()
     nodes = count + named.ravel()  # rows and texts are nodes of one graph
     rows = np.repeat(np.arange(count), width)
     size = int(nodes.max()) + 1
     links = coo_array((np.ones(len(nodes), np.int8), (rows, nodes)), shape=(size, size))
-    labels: NDArray[np.int64] = connected_components(links, directed=False)[1][:count]
+    labels: Rows = connected_components(links, directed=False)[1][:count]
     return np.unique(labels, return_inverse=True)[1]
 
 
-def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
+def cut(groups: Rows, parts: Rows, largest: int) -> Rows:
     """Divide groups of more than `largest` rows into parts; return each row's group, (row,).
 
     >>> cut(np.array([0, 0, 0, 1]), np.array([7, 5, 7, 6]), 2).tolist()
     [2, 1, 2, 0]
     """
     whole = np.bincount(groups)[groups] <= largest
-    labels: NDArray[np.int64] = np.where(whole, groups, len(groups) + parts)
+    labels: Rows = np.where(whole, groups, len(groups) + parts)
     return np.unique(labels, return_inverse=True)[1]
 
 
-def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
+def group_texts(rows: Sequence[tuple[str, ...]]) -> Rows:
     """Group rows that share or nearly share a text; return each row's group, (row,).
 
     >>> rows = [("a cat", "it purrs"), ("a dog", "it barks"), ("one cat", "It purrs!")]
@@ -316,13 +317,13 @@ def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
     return components(near[np.array(ids)])
 
 
-def key_groups(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def key_groups(keys: NDArray[np.uint64]) -> Rows:
     """Group rows by key; return each row's group, (row,). A row with key 0 is a separate group.
 
     >>> key_groups(np.array([7, 0, 5, 0, 7], dtype=np.uint64)).tolist()
     [1, 2, 0, 3, 1]
     """
-    labels: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1]
+    labels: Rows = np.unique(keys, return_inverse=True)[1]
     missing = np.flatnonzero(keys == 0)
     labels[missing] = len(keys) + np.arange(len(missing))
     return np.unique(labels, return_inverse=True)[1]
@@ -347,7 +348,7 @@ def group_key(value: Any) -> str:
     return "" if missing else str(value).strip()
 
 
-def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[str]:
+def group_names(groups: Rows, hashes: NDArray[np.uint64]) -> list[str]:
     """Return a name for each row's group, made from its hashes, independent of the rows' order.
 
     >>> group_names(np.array([0, 1]), np.array([[9, 1], [8, 2]], dtype=np.uint64))
@@ -361,7 +362,7 @@ def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[s
 
 
 def whole_groups(
-    groups: NDArray[np.int64], order: NDArray[np.int64], count: int, largest: int | None = None
+    groups: Rows, order: Rows, count: int, largest: int | None = None
 ) -> NDArray[np.bool_]:
     """Select whole groups in the given order while they fit; return the rows selected, (row,).
 
@@ -382,7 +383,7 @@ def whole_groups(
     return selected[groups]
 
 
-def split_groups(groups: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_groups(groups: Sequence[str]) -> tuple[Rows, Rows]:
     """Return the positions of the validation items and of the test items, both ascending.
 
     `groups` names the group of each item. Whole groups become validation items, at most a third of
@@ -442,8 +443,8 @@ class Pairs:
         cls,
         pairs: Sequence[Pair],
         groups: Sequence[str],
-        dev: NDArray[np.int64],
-        test: NDArray[np.int64],
+        dev: Rows,
+        test: Rows,
         unit: str,
         relation: str = "",
     ) -> Pairs:

@@ -21,6 +21,7 @@ from isospace.corpus.groups import (
     DEV_PAIRS,
     TEST_PAIRS,
     Pairs,
+    Rows,
     Texts,
     compared_words,
     name_hash,
@@ -29,8 +30,6 @@ from isospace.corpus.groups import (
 )
 from isospace.corpus.lines import Lines
 from isospace.errors import UserError
-
-Rows = NDArray[np.int64]
 
 FIRST_REST = "first-rest"
 """The only relation whose texts are parts of passages."""
