@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -116,10 +116,12 @@ class Objective(ABC):
         """The least number of tokens of a text, without special ones; 0 if texts may be cut."""
         return max(view.edit.needs if view.edit else 0 for view in self.views)
 
-    @property
-    def training_head(self) -> heads.Head:
-        """The head, which is on the encoder in training only; by default none."""
-        return heads.mlp_or_none("none")
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        """Make the head, which is on the encoder in training only; by default none.
+
+        Weights and later draws come from the generator, never from the global one.
+        """
+        return torch.nn.Identity()
 
     def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
         """Build the head for vectors of a width, from a generator with this seed.
@@ -129,7 +131,7 @@ class Objective(ABC):
         Raises:
             ValueError: the hyper-parameters do not fit the width.
         """
-        return self.training_head(dim, heads.seeded(seed))
+        return self.make_head(dim, heads.seeded(seed))
 
     def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         """Build the networks and memories that train with the encoder; by default none.
@@ -191,9 +193,8 @@ class OnCosines(Objective):
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
 
-    @property
-    def training_head(self) -> heads.Head:
-        return heads.mlp_or_none(self.head)
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        return heads.TanhMLP(dim, generator) if self.head == "mlp" else torch.nn.Identity()
 
 
 class Projected:
@@ -203,6 +204,5 @@ class Projected:
     first_bias: ClassVar[bool] = False
     """True where the first layer has a bias; the others have none."""
 
-    @property
-    def training_head(self) -> heads.Head:
-        return partial(heads.Projector, widths=self.projector, first_bias=self.first_bias)
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        return heads.Projector(dim, generator, widths=self.projector, first_bias=self.first_bias)

@@ -58,10 +58,9 @@ class Contrast(Objective):
         """The passes without the clean one; by default two under dropout."""
         return (View(), View())
 
-    @property
-    def own_head(self) -> heads.Head:
-        """The head without the whitening."""
-        return super().training_head
+    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        """Make the head without the whitening."""
+        return super().make_head(dim, generator)
 
     @abstractmethod
     def logits(self, views: Views) -> torch.Tensor:
@@ -85,12 +84,11 @@ class Contrast(Objective):
         name = "off_dropout" if self.clean_negatives else self.contrast_name
         return (name, *self.further, *["dimension_contrast"] * (self.dimension_weight > 0))
 
-    @property
-    def training_head(self) -> heads.Head:
-        def whitening(dim: int, generator: torch.Generator) -> torch.nn.Module:
-            return heads.GroupWhitening(dim, self.groups, generator)
-
-        return heads.in_turn(whitening, self.own_head) if self.group_whitening else self.own_head
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        own = self.own_head(dim, generator)
+        if not self.group_whitening:
+            return own
+        return torch.nn.Sequential(heads.GroupWhitening(dim, self.groups, generator), own)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         own, count = views, len(self.own_views)

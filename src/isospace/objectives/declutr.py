@@ -38,13 +38,7 @@ class Sampling:
         return 2 * self.anchors * self.longest
 
     def draw(self, n: int, random: np.random.Generator) -> tuple[list[slice], list[list[slice]]]:
-        """Draw the anchors of a document of `n` tokens, and the positives of each.
-
-        Raises:
-            ValueError: the document has fewer tokens than are needed.
-        """
-        if n < self.needs:
-            raise ValueError(f"spans need a document of {self.needs} tokens; got {n}")
+        """Draw the anchors of a document of `n` tokens, `needs` or more, and positives of each."""
         blocks = list(range(0, n - self.longest + 1, self.longest))
         anchors = [self._anchor(blocks, self.anchors - i, random) for i in range(self.anchors)]
         positives = [

@@ -7,7 +7,6 @@ ESimCSE and MoCoSE.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -49,13 +48,10 @@ class GSInfoNCE(Contrast, OnCosines):
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-smoothed")
 
-    @property
-    def own_head(self) -> heads.Head:
-        """The tanh MLP or nothing, then the noise, which travels as further views."""
-        return heads.in_turn(
-            super().own_head,
-            lambda dim, generator: heads.GaussianRows(self.noise_rows, generator),
-        )
+    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        """Make the tanh MLP or nothing, then the noise, which travels as further views."""
+        own = super().own_head(dim, generator)
+        return torch.nn.Sequential(own, heads.GaussianRows(self.noise_rows, generator))
 
     def logits(self, views: Views) -> torch.Tensor:
         z1, z2, *packed = views.projected
@@ -271,9 +267,10 @@ class MoCoSE(Objective):
         share = min(1.0, update / self.momentum_updates)
         return 1 - (1 - self.momentum) * (math.cos(math.pi * share) + 1) / 2
 
-    @property
-    def training_head(self) -> heads.Head:
-        return partial(heads.MomentumHead, dropout=self.head_dropout, momentum=self.momentum_at)
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        return heads.MomentumHead(
+            dim, generator, dropout=self.head_dropout, momentum=self.momentum_at
+        )
 
     def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         drawn = torch.randn(self.queue_start, encoder.dim, generator=heads.seeded(seed))

@@ -7,7 +7,7 @@ its state, so that draws are equal on every device and in a resumed run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +22,6 @@ from isospace.views import Views
 
 if TYPE_CHECKING:
     from isospace.objectives.nt_xent import VaSCL
-
-Head: TypeAlias = Callable[[int, torch.Generator], nn.Module]
-"""Builds a head for vectors of a width; raises `ValueError` if its settings do not fit the width.
-
-Weights and later draws come from the generator, never from the global one.
-"""
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -45,16 +39,6 @@ class TanhMLP(nn.Module):
     def forward(self, views: Tensor) -> Tensor:
         out: Tensor = self.dense(views.to(self.dense.weight.dtype)).tanh()
         return out
-
-
-def mlp_or_none(choice: str) -> Head:
-    """Return the tanh MLP for "mlp", else no head, which suits trained sentence encoders best."""
-    return TanhMLP if choice == "mlp" else nn.Identity
-
-
-def in_turn(*builders: Head) -> Head:
-    """Return several heads as one, each on the output of the one before."""
-    return lambda dim, generator: nn.Sequential(*(build(dim, generator) for build in builders))
 
 
 class Projector(nn.Module):

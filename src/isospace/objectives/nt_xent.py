@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -114,9 +113,8 @@ class VaSCL(Objective):
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-virtual")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
 
-    @property
-    def training_head(self) -> heads.Head:
-        return partial(heads.VirtualView, settings=self)
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        return heads.VirtualView(dim, generator, self)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         first, second, virtual = views.projected

@@ -63,11 +63,9 @@ class PromptBERT(OnCosines):
         parts = (self.first.split("{}"), self.second.split("{}"))
         return [Template(before=before, after=after, empty=empty) for before, after in parts]
 
-    @property
-    def training_head(self) -> heads.Head:
-        """The tanh MLP, or nothing, on the denoised vectors: a view of each template."""
-        own = heads.mlp_or_none(self.head)
-        return lambda dim, generator: heads.Differences(own(dim, generator))
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        """Make the head of the denoised vectors, a view of each template."""
+        return heads.Differences(super().make_head(dim, generator))
 
     def shipped(self, built: auxiliaries.ByName) -> Template:
         """Return the first template, whose mask token is read."""

@@ -102,9 +102,8 @@ class DiffCSE(Contrast):
         masked = View(edit=MaskTokens(rate=self.mask_rate), of_anchor=True)
         return (View(of_anchor=True), masked, masked)
 
-    @property
-    def own_head(self) -> heads.Head:
-        return heads.JointProjector
+    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        return heads.JointProjector(dim, generator)
 
     @property
     def further(self) -> Mapping[str, Term]:

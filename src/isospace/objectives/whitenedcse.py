@@ -10,13 +10,13 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.losses.contrastive import multi_positive
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper
+from isospace.objectives.base import HeadChoice, OnCosines, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
 
 
 @settings
-class WhitenedCSE(Objective):
+class WhitenedCSE(OnCosines):
     r"""Multi-positive InfoNCE on group-whitened views.
 
     $$z_v = \tanh(W\,\mathrm{SGW}_{\pi_v}(h_v) + b), \qquad
@@ -57,8 +57,6 @@ class WhitenedCSE(Objective):
     positive_weight: PositiveFloat = 1.0
     """lambda of Eq. 7 and 8; the paper gives no value, the code has 1. Of `loss` l1 it scales the
     gradient, to the others it adds a constant."""
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     eps: NonNegativeFloat = 1e-5
     """Added to every variance; the released code has none. By a constant matrix, directions in
     which a batch does not vary (all dimensions as one group) get gradients times eps^(-1/2), and
@@ -91,20 +89,18 @@ class WhitenedCSE(Objective):
     def views(self) -> tuple[View, ...]:
         return (View(),) * (self.num_views if self.positives == "dropout" else 1)
 
-    @property
-    def training_head(self) -> heads.Head:
-        """The whitening, then dense + tanh, with m views whatever the number of passes."""
-        own = heads.mlp_or_none(self.head)
-        return own if self.whitening == "none" else heads.in_turn(self._whitening, own)
-
-    def _whitening(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        """Make the whitening, then dense + tanh, with m views whatever the number of passes."""
+        own = super().make_head(dim, generator)
+        if self.whitening == "none":
+            return own
         groups = self.groups if self.whitening in ("group", "shuffled-group") else 1
         if self.positives == "permutation" and groups in (1, dim):
             raise ValueError(
                 f"`positives` permutation: needs `groups` between 1 and {dim}, the width of the "
                 f"vectors. With {groups} every permutation gives the same result"
             )
-        return heads.GroupWhitening(
+        whitening = heads.GroupWhitening(
             dim,
             groups,
             generator,
@@ -115,6 +111,7 @@ class WhitenedCSE(Objective):
             eps=self.eps,
             stop_gradient=self.stop_gradient,
         )
+        return torch.nn.Sequential(whitening, own)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         loss = multi_positive(
