@@ -82,14 +82,13 @@ class Teacher(ABC):
 
 
 class LineVectors:
-    """Vectors of lines, stored on disk as float16.
+    """Unit vectors (n, dim) of n lines, ascending, in a file of float16.
 
-    The file has (n, dim) unit vectors of n lines, ascending.
+    They stay on disk, unlike those of `evaluation.pairs.cached`: a teacher encodes a whole corpus.
     """
 
-    def __init__(self, lines: Rows, file: Path) -> None:
-        self.lines, self.file = lines, file
-        self.vectors: NDArray[np.float16] = np.load(file, mmap_mode="r")
+    def __init__(self, lines: Rows, vectors: NDArray[np.float16]) -> None:
+        self.lines, self.vectors = lines, vectors
 
     @classmethod
     def made(
@@ -116,9 +115,10 @@ class LineVectors:
                     write(unit_rows(encoder.embed(texts, side=side)))
                     advance(len(texts))
 
-        return built_once(
-            cache / "teachers" / name, build, lambda folder: cls(lines, folder / "vectors.npy")
-        )
+        def read(folder: Path) -> LineVectors:
+            return cls(lines, np.load(folder / "vectors.npy", mmap_mode="r"))
+
+        return built_once(cache / "teachers" / name, build, read)
 
     def __getitem__(self, lines: Rows) -> Doubles:
         # In float32, products would depend on the batch size, and so on the number of processes.
