@@ -503,8 +503,8 @@ class EvaluateConfig(EncoderSettings):
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: Files = ()
     """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs, scored
-    pairs or labelled texts as rows. A folder in the layout of BEIR is a test of
-    retrieval."""
+    pairs or labelled texts as rows. The first text of a pair is a query, the others are
+    documents. A folder in the layout of BEIR is a test of retrieval."""
     bm25_weight: NonNegativeFloat = WEIGHT
     """Weight of BM25 in hybrid search: the best match of words adds this many standard deviations
     of the query's cosines."""
@@ -740,7 +740,8 @@ class IndexConfig(EncoderSettings):
     """The folder of the index. It is created, or texts are added to it."""
     model: NameOrPath | None = None
     """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
-    vectors:FILE; default: the model of the index, and minilm for a new one."""
+    vectors:FILE; default: the model of the index, and minilm for a new one. An index keeps the
+    pooling and the prompts that it was made with."""
     keep: Names = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
     reading: Reading = Reading()

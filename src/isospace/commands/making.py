@@ -187,14 +187,13 @@ class Distill(LoadsModels):
             results = distill(self.config, console)
         load = results.how_to_load(self.config.output)
         if self.json:
-            print_json(to_dict(results) | {"use": results.use, "load_it": load})
+            print_json(to_dict(results) | {"load_it": load})
             return
         for title, rows in results.tables():
             print_table(title, rows)
         print_result(results.verdict)
         if results.other_words:
             console.line("other text", results.other_words)
-        console.line("use", results.use)
         console.line("load it", load)
 
 

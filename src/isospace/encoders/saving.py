@@ -54,6 +54,7 @@ TOLERANCE = 1e-5
 CLASSIC_TOLERANCE = 1e-6
 """Largest 1 - cosine allowed between an encoder's vectors and those of its reloaded folder."""
 
+# Names of settings and of a tokenizer that versions 2 to 5 read, and 6 too.
 _OLD_NAMES = {
     "embedding_dimension": "word_embedding_dimension",
     "in_embedding_dimension": "in_word_embedding_dimension",
@@ -108,9 +109,10 @@ def _save_module(module: Any, folder: Path) -> None:
     elif isinstance(module, Router):
         _save_routes(module, folder)
     else:
-        old_weights = isinstance(module, CNN | WordEmbeddings)
-        module.save(str(folder), safe_serialization=not old_weights)
-        if isinstance(module, Dense):  # all versions read torch's format
+        # All versions read torch's format; a dense layer is written in both.
+        of_torch = isinstance(module, CNN | WordEmbeddings)
+        module.save(str(folder), safe_serialization=not of_torch)
+        if isinstance(module, Dense):
             module.save_torch_weights(str(folder), safe_serialization=False)
         path = folder / module.config_file_name
         if path.is_file():

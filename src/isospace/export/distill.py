@@ -161,23 +161,6 @@ class TwinResults:
         words = other_text_words({name: one.gain for name, one in self.other_text.items()})
         return f"{words} against the encoder: the twin is for this corpus alone" if words else ""
 
-    @property
-    def use(self) -> str:
-        """MRR of each search method, the best method with the twin first."""
-        twin, encoder = self.twin, self.encoder
-        ways = {
-            f"{self.name} alone": twin.pairs.mrr,
-            f"{self.name} + BM25": twin.with_bm25.hybrid.mrr,
-        }
-        best = max(ways, key=ways.__getitem__)
-        others = {way: mrr for way, mrr in ways.items() if way != best} | {
-            "encoder alone": encoder.pairs.mrr,
-            "encoder + BM25": encoder.with_bm25.hybrid.mrr,
-            "BM25 alone": encoder.with_bm25.bm25.mrr,
-        }
-        rest = "; ".join(f"{way}: {100 * mrr:.1f}" for way, mrr in others.items())
-        return f"{best}: {100 * ways[best]:.1f}; {rest} (MRR x 100 on the test pairs)."
-
     def how_to_load(self, folder: Path | None) -> str:
         """Return code that loads the part of a folder that needs no torch."""
         part = "/query_0_StaticEmbedding" if self.queries_only else ""

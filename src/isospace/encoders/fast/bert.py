@@ -89,7 +89,7 @@ class PostNorm:
     def forward(
         self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
     ) -> Tensor:
-        """Return the last hidden states (`fast.Family.forward`)."""
+        """Return the last hidden states (`fast.forward`)."""
         part = model.embeddings
         with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
             positions = tokens.positions

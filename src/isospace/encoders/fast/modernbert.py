@@ -38,7 +38,7 @@ def _is_plain(layer: Any) -> bool:
 
 
 def forward(model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool) -> Tensor:
-    """Return the last hidden states (`fast.Family.forward`)."""
+    """Return the last hidden states (`fast.forward`)."""
     part = model.embeddings
     with packed.tokens_alone(input_ids, attention_mask, part.tok_embeddings.weight) as tokens:
         states = part.norm(part.tok_embeddings(tokens.ids))
