@@ -71,7 +71,7 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
     left = files(killed.output)
     assert "part-00004.parquet" not in left
     entered = json.loads(left["manifest.json"])
-    assert (entered["format"], entered["complete"]) == (1, False)
+    assert (entered["format"], entered["complete"]) == (2, False)
     assert len(entered["shards"]) == 2
     assert any(name.endswith(".tmp") for name in left)  # torn in the middle of the third
     watched = Watched()

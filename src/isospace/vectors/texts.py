@@ -1,9 +1,9 @@
 """Texts to encode, streamed from files, with ids and other columns if the files have them.
 
 Each row of the input is a row of the output; no row is dropped. An empty line or a missing value is
-the empty text and gets its vector. Line ends, halves of surrogate pairs
-and characters (`unicode.normalise`) are changed. Each cleaned passage of a document is a row. An
-index may also cut long rows into passages. Docstrings have the passages of a corpus, each once.
+the empty text and gets its vector. Line ends, halves of surrogate pairs and characters
+(`unicode.normalise`) are changed. Each cleaned passage of a document is a row. An index may also
+cut long rows into passages. Docstrings have the passages of a corpus, each once.
 """
 
 from __future__ import annotations

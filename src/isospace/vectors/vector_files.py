@@ -163,23 +163,14 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Shard:
-    """A finished shard, with a hash of its bytes."""
-
-    file: str
-    rows: int
-    hash: str
-
-
-@dataclass(frozen=True)
 class Manifest:
-    """Content of the manifest: the settings and the finished shards."""
+    """Content of the manifest: the settings, and file -> hash of its bytes of finished shards."""
 
     isospace: str
     complete: bool
     settings: dict[str, Any]
-    shards: tuple[Shard, ...]
-    format: int = 1
+    shards: dict[str, str]
+    format: int = 2
 
 
 class Shards:
@@ -197,7 +188,7 @@ class Shards:
     ) -> None:
         self.folder, self.rows, self.shard_size, self._suffix = folder, rows, shard_size, suffix
         self._settings = {**settings, "shard_size": shard_size, "rows": rows}
-        self.done: dict[int, Shard] = {}
+        self.done: dict[int, str] = {}  # number of a finished shard -> hash
         if (folder / MANIFEST).is_file():
             self._read()
         else:
@@ -217,40 +208,34 @@ class Shards:
     @property
     def rows_done(self) -> int:
         """Number of rows in the finished shards."""
-        return sum(shard.rows for shard in self.done.values())
+        return sum(map(self.size, self.done))
 
     def finish(self, index: int, digest: str) -> None:
         """Enter a written shard in the manifest."""
-        self.done[index] = Shard(self.path(index).name, self.size(index), digest)
+        self.done[index] = digest
         self.write_manifest(self.folder / MANIFEST)
 
     def write_manifest(self, path: Path) -> None:
         """Write settings and finished shards to a JSON file."""
-        shards = tuple(self.done[index] for index in sorted(self.done))
+        shards = {self.path(index).name: self.done[index] for index in sorted(self.done)}
         complete = len(shards) == len(self)
         typed_json.write(path, Manifest(version("isospace"), complete, self._settings, shards))
 
     def _read(self) -> None:
-        path = self.folder / MANIFEST
-        way_out = f"Remove {self.folder}, or give another `output`"
         try:
-            manifest = typed_json.read(path, Manifest, "entries of a manifest")
+            manifest = typed_json.read(self.folder / MANIFEST, Manifest, "entries of a manifest")
         except UserError as error:
-            raise UserError(f"{error}. {way_out}") from error
+            raise UserError(f"{error}. Remove {self.folder}, or give another `output`") from error
         self._require_same(manifest.settings)
-        by_file = {self.path(index).name: index for index in range(len(self))}
-        for shard in manifest.shards:
-            if shard.file not in by_file or shard.rows != self.size(by_file[shard.file]):
-                raise UserError(f"{path} is damaged (no such shard: {shard.file!r}). {way_out}")
-            shard_path = self.folder / shard.file
-            if not shard_path.is_file():
-                continue  # the shard is made again
-            if file_hash(shard_path) != shard.hash:
+        for index, shard in enumerate(map(self.path, range(len(self)))):
+            if shard.name not in manifest.shards or not shard.is_file():
+                continue  # the shard is made, or made again
+            self.done[index] = file_hash(shard)
+            if self.done[index] != manifest.shards[shard.name]:
                 raise UserError(
-                    f"{shard_path} is damaged: these are not the bytes that were written. Delete "
-                    "this file and run the same command again"
+                    f"{shard} is damaged: these are not the bytes that were written. Delete this "
+                    "file and run the same command again"
                 )
-            self.done[by_file[shard.file]] = shard
 
     def _require_same(self, settings: Mapping[str, Any]) -> None:
         for name in [*self._settings, *settings]:  # only some outputs have `compress`
