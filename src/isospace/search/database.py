@@ -512,18 +512,18 @@ class Database:
         near = self.nearest(vector, depth, where, approximate)
         if not near:
             return []
-        matching = self._matching(query, vector, depth, where)
-        bm25 = {(hit.id, hit.text): score for hit, score in matching}
-        if bm25:
-            others = [hit.id for hit in near if (hit.id, hit.text) not in bm25]
-            bm25 |= self._word_scores(query, others)
-        hits = {(hit.id, hit.text): hit for hit in (*near, *(hit for hit, _ in matching))}
-        cosines = np.array([[hit.cosine for hit in hits.values()]])
-        words = np.array([[bm25.get(key, 0.0) for key in hits]])
-        [scores] = fuse(cosines, words, weight, np.array([np.std(sample @ vector)]))
+        matching = self._matching(query, vector, depth, _condition(where))
+        if matching:
+            ids = [hit.id for hit in near]
+            matching += self._matching(query, vector, len(ids), self._lancedb.col("id").isin(ids))
+        # Two rows may have the same id, if one is a passage.
+        hits = {(hit.id, hit.text): hit for hit in (*near, *matching)}
+        cosines = np.array([hit.cosine for hit in hits.values()])
+        bm25 = np.array([hit.bm25 or 0.0 for hit in hits.values()])
+        [scores] = fuse(cosines[None], bm25[None], weight, np.array([np.std(sample @ vector)]))
         found = [
-            replace(hit, bm25=float(word), hybrid=float(score))
-            for hit, word, score in zip(hits.values(), words[0], scores, strict=True)
+            replace(hit, bm25=float(words), hybrid=float(score))
+            for hit, words, score in zip(hits.values(), bm25, scores, strict=True)
         ]
         return [found[place] for place in highest(scores, k)]
 
@@ -544,31 +544,19 @@ class Database:
             shares.append(sum(cosine >= lowest for cosine in cosines) / RECALL_AT)
         return float(np.mean(shares)), len(ids)
 
-    def _matching(
-        self, text: str, vector: np.ndarray, k: int, where: str | None
-    ) -> list[tuple[Hit, float]]:
-        """Return the k rows with the highest BM25 for a text, best first, each with its BM25.
+    def _matching(self, text: str, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
+        """Return the k rows with the highest BM25 for a text that fulfil a condition, best first.
 
         `vector` is the text's vector, (dim,) of length 1, for the cosines of the hits.
         """
-        condition = _condition(where)
-        with self._working("searched", where):
+        with self._working("searched"):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)
             names = ["id", "text", "vector", *self.columns, "_score"]
             rows = _filtered(query, condition).select(names).to_arrow()
         cosines = (self._restored(rows["vector"]) @ vector).tolist()
         found = zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True)
-        return [(self._hit(row, cosine), row["_score"]) for row, cosine in found]
-
-    def _word_scores(self, text: str, ids: Sequence[str]) -> dict[tuple[str, str], float]:
-        """Return (id, text) -> BM25 of rows of `ids` that share words with a text."""
-        with self._working("searched"):
-            match = self._lancedb.query.MatchQuery(text, "text")
-            query = self._table.search(match, query_type="fts").limit(len(ids))
-            query = query.where(self._lancedb.col("id").isin(ids), prefilter=True)
-            rows = query.select(["id", "text", "_score"]).to_list()
-        return {(row["id"], row["text"]): row["_score"] for row in rows}
+        return [replace(self._hit(row, cosine), bm25=row["_score"]) for row, cosine in found]
 
     def _hit(self, row: Mapping[str, Any], cosine: float) -> Hit:
         metadata = {name: row[name] for name in self.columns}
@@ -615,7 +603,7 @@ class Database:
             self._table.create_index("vector", config=config, name="vector")
 
 
-def _filtered(query: Any, condition: str | None) -> Any:
+def _filtered(query: Any, condition: Any) -> Any:
     return query if condition is None else query.where(condition)
 
 
