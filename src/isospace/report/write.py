@@ -9,13 +9,14 @@ from typing import Any
 import jinja2
 
 from isospace.adaptation.results import read_base_models, read_candidates
-from isospace.errors import Stopped, UserError
+from isospace.errors import UserError
 from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
 from isospace.report import figures
 from isospace.report.figures import Picture
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.tables import all_tables, is_published
 from isospace.system.files import expanded, write_text
+from isospace.system.lifecycle import stopping
 from isospace.system.tables import Table, is_number
 from isospace.system.unicode import without_surrogates
 from isospace.training.card import how_to_load
@@ -82,13 +83,8 @@ def write_report(
         key=figures.line_styles(run_set),
         sections=[_section(named, i, in_words) for i, named in enumerate(run_set.runs)],
     )
-    try:
+    with stopping(lambda: f"name another page: isospace report FOLDER `output` {REPORT}"):
         write_text(output, page)
-    except OSError as error:
-        raise Stopped(
-            f"{output}: cannot be written ({error.strerror or error}). Name another page: "
-            f"isospace report FOLDER `output` {REPORT}"
-        ) from error
     return output
 
 
@@ -179,9 +175,9 @@ def _fact(value: Any) -> str:
 
 def _space(run: Run, number: int) -> dict[str, Any] | None:
     """Return the part on the space of the run's sample; `None` if it has too few sentences."""
-    if run.sample is None:
+    if (sample := run.sample) is None:
         return None
-    spaces = {"before": run.sample.before, "after": run.sample.after}
+    spaces = {"before": sample.before, "after": sample.after}
     space = space_of(spaces, f"spectra-{number}", "Line chart: singular values before and after")
     if space is None:
         return None

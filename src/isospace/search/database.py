@@ -165,7 +165,7 @@ def _condition(where: str | None) -> str | None:
 
 
 SLICE = 4096
-"""Number of rows, of one file or many, that are written together; a kill loses no others."""
+"""Number of rows, of one file or many, that are written together; a kill loses at most these."""
 
 _TABLE = "texts"
 _FILE = "_file"
@@ -213,6 +213,7 @@ class Hit:
 
 
 Key: TypeAlias = tuple[str, str]
+"""Id of a text, and id of its row."""
 Cells: TypeAlias = tuple[Any, ...]
 """Text, metadata and file of a row."""
 
@@ -235,7 +236,7 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Id of the text, and id of the row; another row may have the id of a passage.
+        """The key of the text in the index; a row may have the id of another row's passage.
 
         >>> Row("A text", "posts.csv:7", {}).key
         ('posts.csv:7', 'posts.csv:7')

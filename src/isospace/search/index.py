@@ -361,9 +361,9 @@ class SearchIndex:
         require_strings("text", texts)
         require_strings("id", ids)
         ids = list(map(without_surrogates, ids))
-        values = (
+        values = [  # all are checked before the first is written
             fit(self.columns, one, f"row {key}") for key, one in zip(ids, metadata, strict=True)
-        )
+        ]
         return self.add_rows(map(Row, texts, ids, values), advance)
 
     def add_rows(
@@ -389,7 +389,6 @@ class SearchIndex:
         slices: Iterable[Sequence[Row]] = in_slices(rows)
         if on_cluster:
             slices = _without_repeats(slices, again)
-
         changes = Changes()
         to_write: deque[dict[Key, Cells]] = deque()
 
