@@ -13,7 +13,7 @@ from search_index import TEXTS
 from toy import write_toy_model
 
 from isospace.errors import UserError
-from isospace.search import SearchIndex
+from isospace.search import SearchIndex, database
 from isospace.search.index import About
 
 
@@ -128,7 +128,10 @@ def test_an_index_that_was_emptied_says_so(index):
     ("use", "message"),
     [
         (lambda index: index.add(["a"], ["a"], [{"age": 3}]), 'row a: .* column "age"'),
-        (lambda index: index.add(["a"], ["a"], [{"year": "x"}]), "row a: column \"year\" has 'x'"),
+        (
+            lambda index: index.add(["a", "b"], ["a", "b"], [{}, {"year": "x"}]),
+            "row b: column \"year\" has 'x'",
+        ),
         (lambda index: index.add(["a"], [1]), "id 0 is '1' of type int"),
         (lambda index: index.add(["a", "b"], ["a"]), "2 texts, 1 ids"),
         (lambda index: index.search(["cat", 3]), "query 1 is '3' of type int"),
@@ -140,6 +143,8 @@ def test_an_index_that_was_emptied_says_so(index):
 )
 def test_arguments_that_make_no_sense(index, tmp_path, monkeypatch, use, message):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(database, "SLICE", 1)
     with pytest.raises(UserError, match=message):
         use(index)
     assert not Path("new").exists()
+    assert len(index) == len(TEXTS)
