@@ -101,7 +101,7 @@ def _drawing(grid: Grid) -> Drawing:
 
 STEPS = frozenset(
     "adapted,base model,baseline,cell,cells,encode,encoder,evaluation,labels,"
-    "length,pairs,prompts,reading,relations,score,speed,test pairs,tokenise,train,tried,"
+    "length,pairs,prompts,reading,relations,speed,test pairs,tokenise,train,tried,"
     "words".split(",")
 )
 """Labels of lines that a display redraws; lines with other labels stay."""
