@@ -3,6 +3,7 @@
 import gzip
 import io
 import shutil
+import sys
 import zipfile
 from pathlib import Path
 
@@ -554,6 +555,13 @@ def test_pdf_without_text_or_with_a_password():
         read(bytes(empty.output()), "pdf")
     with pytest.raises(UnreadableDocument, match="encrypted"):
         read(a_pdf(owner_password="b", user_password="a"), "pdf")
+
+
+def test_a_format_whose_library_is_missing_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    monkeypatch.delitem(sys.modules, "isospace.corpus.formats.pdf", raising=False)
+    with pytest.raises(UnreadableDocument, match="needs pypdf; install it: pip install 'isospace"):
+        read(b"%PDF", "pdf")
 
 
 def saved(file) -> bytes:

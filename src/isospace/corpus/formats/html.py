@@ -2,7 +2,7 @@
 
 Tables of data are left out. A table with a long cell is read cell by cell, since newsletters,
 forums and old manuals lay out their pages by tables. trafilatura is not used, because in a trial it
-lost a definition list on two of six pages of documentation.
+lost a definition list on two of six pages.
 """
 
 from __future__ import annotations
