@@ -447,7 +447,7 @@ class WhitenConfig(ModelAndText):
     """Which whitening, and how the covariance is estimated."""
     sentences: Annotated[int, Field(ge=2)] | None = None
     """Largest number of pairs or texts to fit on, spread over the corpus. Default: 3,000 pairs, or
-    6,000 single texts; all texts for a flow. They are cut to 64 tokens."""
+    6,000 single texts; all texts for a flow. Texts of pairs are cut to 64 tokens."""
     output: Output = None
     """The folder to write the model to."""
 

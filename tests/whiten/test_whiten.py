@@ -217,7 +217,7 @@ def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
 
 
 def test_a_map_is_fitted_on_some_texts_cut_as_in_training(of_columns, tmp_path, monkeypatch):
-    """Long documents would take minutes; `adapt` has the same texts and length."""
+    """Long documents would take minutes; `adapt` has the same texts and lengths."""
     lengths = []
 
     def noted(encoder, folder, precision, max_length, progress):
@@ -231,7 +231,7 @@ def test_a_map_is_fitted_on_some_texts_cut_as_in_training(of_columns, tmp_path, 
         for by in ("pairs", "texts")
     ]
     assert [one.sentences for one in found] == [50, 100]
-    assert lengths == [find("pairs").config.max_length] * 2
+    assert lengths == [find(recipe).config.max_length for recipe in ("pairs", "dropout")]
 
 
 def test_pairs_that_are_asked_for_must_be_there(setting, tmp_path):

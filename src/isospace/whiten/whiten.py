@@ -255,6 +255,8 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
     texts = _fit_texts(config, settings, data.corpus)
+    if len(texts) == 1:  # `adapt` cuts pairs alone
+        settings = replace(settings, max_length=None)
     if encoder.is_frozen:
         encoder.expect((*texts, *validation.asked, *data.asked), progress)
     if encoder.prompts.summary:
