@@ -18,7 +18,7 @@ from isospace.losses.correlation import (
     shared_variance,
     variance_hinge,
 )
-from isospace.objectives import auxiliaries, heads
+from isospace.objectives import heads
 from isospace.objectives.base import Objective, OnCosines, Paper, Projected, Widths
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
@@ -149,10 +149,10 @@ class RankStudy(OnCosines):
       + \lambda \sum_{j \ne k} C_{jk}^2 \Big)$$
 
     C: cross-correlation of the views' columns, taken over the N rows of the batch and R fixed rows
-    $\sim \mathcal N(0, 1)$, the same in both views. With N far below D the correlation cannot have
-    full rank; the rows give it. They also dilute the gradient of the second term; the control is
-    no rows and w scaled by N / (N + R). Relations: the sum of `simcse` and `barlow-twins` without a
-    projector; `dcl` is the other answer to the same bottleneck.
+    $\sim \mathcal N(0, 1)$, the same in both views and all runs. With N far below D the correlation
+    cannot have full rank; the rows give it. They also dilute the gradient of the second term; the
+    control is no rows and w scaled by N / (N + R). Relations: the sum of `simcse` and
+    `barlow-twins` without a projector; `dcl` is the other answer to the same bottleneck.
     Paper and released code differ: the paper does not centre columns and names neither w nor
     lambda. The default follows a commented-out helper of the code, which has 0.1 and 0.012.
     """
@@ -169,14 +169,9 @@ class RankStudy(OnCosines):
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
 
-    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
-        rows = torch.randn(self.rows, encoder.dim, generator=heads.seeded(seed))
-        fixed = torch.nn.Parameter(rows, requires_grad=False)
-        return {"rows": torch.nn.ParameterDict({"drawn": fixed})}
-
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         z1, z2 = views.projected
-        rows = views.auxiliaries["rows"]["drawn"].to(z1)
+        rows = torch.randn(self.rows, z1.shape[1], generator=heads.seeded(0)).to(z1)
         with_rows = (torch.cat([z1, rows]), torch.cat([z2, rows]))
         if self.variant == "released":
             on, off = barlow_twins(*with_rows)

@@ -156,6 +156,19 @@ class JointProjector(nn.Module):
         return rows.view_as(views)
 
 
+class GaussianCopies(Seeded):
+    """All views, then all views with N(0, variance) added (SimCSE++, noise study)."""
+
+    def __init__(self, variance: float, generator: torch.Generator) -> None:
+        super().__init__(generator)
+        self.deviation = variance**0.5
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(view, batch, dim) -> (2 * view, batch, dim)`."""
+        noise = torch.randn(views.shape, generator=self.generator).to(views)
+        return torch.cat([views, views + self.deviation * noise])
+
+
 class GaussianRows(Seeded):
     """Views followed by rows ~ N(0, 1), new in each step and packed as views (GS-InfoNCE).
 

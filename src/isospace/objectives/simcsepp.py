@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.losses.contrastive import diagonal_cross_entropy, info_nce, off_dropout
 from isospace.losses.correlation import dimension_contrast
-from isospace.objectives import auxiliaries
+from isospace.objectives import heads
 from isospace.objectives.base import OnCosines, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -156,17 +156,15 @@ class NoiseStudy(OnCosines):
             return two
         return (*two, *(View(of_anchor=True),) * self.passes, *(View(),) * self.passes)
 
-    def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
-        return {"noise": auxiliaries.Draws(seed)} if self.noise == "more" else {}
+    def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        own = super().make_head(dim, generator)
+        if self.noise == "less":
+            return own
+        return torch.nn.Sequential(own, heads.GaussianCopies(self.variance, generator))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        plain, copies = views.projected[:2], views.projected[2:]
-        if self.noise == "less":
-            changed = torch.stack([passes.mean(0) for passes in copies.chunk(2)])
-        else:
-            draws = views.auxiliaries["noise"]
-            drawn = torch.randn(plain.shape, generator=draws.generator).to(plain)
-            changed = plain + self.variance**0.5 * drawn
+        plain = views.projected[:2]
+        changed = [copies.mean(0) for copies in views.projected[2:].chunk(2)]
         for_positives = changed if self.part == "positives" else plain
         for_negatives = plain if self.part == "positives" else changed
         cosines = similarity.with_diagonal(
