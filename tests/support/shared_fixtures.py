@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
-from less_other_text import LESS_OTHER_TEXT, measure_less_other_text
 from toy import sentences, short_run, write_documents, write_toy_model
-from warm import end_all
+from warm import LESS_OTHER_TEXT, end_all, measure_less_other_text
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus

@@ -18,10 +18,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from less_other_text import LESS_OTHER_TEXT, measure_less_other_text
+
+if TYPE_CHECKING:
+    from isospace.evaluation.pairs import TextPairs
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -64,7 +66,9 @@ class Place:
 
 _started: list[WarmProcess] = []
 _MEASURING = {"train", "adapt", "compare", "whiten"}
-"""Commands that measure elsewhere."""
+"""Commands that measure other text."""
+LESS_OTHER_TEXT = "ISOSPACE_TESTS_LESS_OTHER_TEXT"
+"""Environment variable by which the processes of tests measure less other text too."""
 
 
 class WarmProcess:
@@ -162,6 +166,19 @@ def isospace_main(words: list[str]) -> int:
     if LESS_OTHER_TEXT in os.environ and words[0] in _MEASURING:
         measure_less_other_text()
     return main(words)
+
+
+def measure_less_other_text() -> None:
+    """Measure a tenth of the other text in this process; few tests are about it."""
+    from isospace.evaluation import other_text
+
+    whole = other_text.carried
+
+    def some(name: str, part: other_text.Part) -> TextPairs:
+        pairs = whole(name, part)
+        return pairs.take(range(0, len(pairs), len(pairs) // 40))
+
+    other_text.carried = some
 
 
 def _work(function: Callable[..., Any], arguments: tuple[Any, ...], place: Place) -> None:
