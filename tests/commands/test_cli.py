@@ -45,6 +45,8 @@ from isospace.commands.listing import Doctor
             "simsce: no such objective. Did you mean simcse",
         ),
         (["train", "simcse", "--temprature", "1"], "no such option. Did you mean --temperature"),
+        (["train", "simcse", "--batch-size", "8"], "--batch-size: write it before the name of"),
+        (["train", "--temperature", "1", "simcse"], "--temperature: write it after the name of"),
         (["train", "--seed", "x"], "isospace: Error parsing --seed: invalid literal"),
         (["export", "minilm"], "isospace: Missing from isospace export: --to"),
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),

@@ -187,13 +187,17 @@ def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> 
     """Return the message for a word that no option takes."""
     from isospace.objectives import OBJECTIVES  # imports torch
 
-    known = list(_option_names(kind))
+    option = word.partition("=")[0].replace("_", "-")
+    known = dict.fromkeys(_option_names(kind), "before")
     if any(one.name == "objective" for one in fields(kind)):
         if not word.startswith("-"):
             return no_such("objective", word, OBJECTIVES)
         for name in set(words) & set(OBJECTIVES):
-            known += _option_names(OBJECTIVES[name])
-    return no_such("option", word.partition("=")[0], known, f"isospace {command} --help")
+            known |= dict.fromkeys(_option_names(OBJECTIVES[name]), "after")
+    if option in known:
+        return f"{option}: write it {known[option]} the name of the objective"
+    what = "option" if option.startswith("-") else "argument"
+    return no_such(what, option, known, f"isospace {command} --help")
 
 
 def _option_names(kind: type[Any]) -> Iterator[str]:
