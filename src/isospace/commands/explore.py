@@ -8,12 +8,9 @@ import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import LoadsModels, Models
 from isospace.commands.printing import print_result
 from isospace.encoders.settings import EncoderSettings, Precision
 from isospace.errors import UserError
@@ -24,9 +21,7 @@ from isospace.system.imports import require_extra
 class Explore(LoadsModels, EncoderSettings):
     """Options of `isospace explore`."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
-        "minilm",
-    )
+    models: Models = ("minilm",)
     """One or two, each minilm, a model folder, the folder of a run, or a Hub name. The folder that
     adapt left stands for two: its base model and its result."""
     corpus: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels, recipes_in
 from isospace.commands.printing import print_finished, print_json, print_result, print_table
-from isospace.config import AdaptConfig, AskConfig, DistillConfig, TrainConfig, WhitenConfig
+from isospace.config import AdaptConfig, AskConfig, DistillConfig, Output, TrainConfig, WhitenConfig
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
@@ -104,7 +104,7 @@ class Export(LoadsModels, EncoderSettings):
     to: Literal["st", "onnx"]
     """What to write: st is the sentence-transformers folder that older versions and servers read,
     onnx a graph from token ids to the vector."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Output = None
     """The folder to make; default: st or onnx in the run's folder, and for other models MODEL-st
     or MODEL-onnx in the current folder."""
 

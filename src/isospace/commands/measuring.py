@@ -14,13 +14,14 @@ from isospace.commands.options import (
     HELP,
     CallsEndpoints,
     LoadsModels,
+    Models,
     PrintsJson,
     as_options,
     parse,
     recipes_in,
 )
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.config import COMPRESS_READS, EvaluateConfig, TrainConfig
+from isospace.config import COMPRESS_READS, EvaluateConfig, Output, TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.cluster import Engine
@@ -137,9 +138,7 @@ class Compare(LoadsModels):
 class Evaluate(LoadsModels, CallsEndpoints):
     """Options of `isospace evaluate`."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
-        "minilm",
-    )
+    models: Models = ("minilm",)
     """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, an
     endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
     config: EvaluateConfig = field(default_factory=EvaluateConfig)
@@ -203,7 +202,7 @@ class Report(PrintsJson):
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")
     ] = ()
     """Folders of runs, or the folder of a comparison."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Output = None
     """The page to write; its tables become md and tex files in the same folder. Default:
     report.html in the folder of the run or of the comparison."""
 

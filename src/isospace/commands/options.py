@@ -127,6 +127,8 @@ def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
 
 Corpora = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")]
 """Texts of a command, without an option's name."""
+Models = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
+"""Models of a command, without an option's name."""
 
 
 def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = None) -> Any:
