@@ -306,15 +306,13 @@ def _has_docstrings(corpus: Corpus) -> bool:
 
 def _overlap(one: str, other: str) -> bool:
     """Return true if two names refer to the same text, or one to a part of the other."""
-    if DOCSTRINGS in (one, other):  # the docstrings of the installed packages
-        return one == other
     a, b = map(_place, (one, other))
     return a.is_relative_to(b) or b.is_relative_to(a)
 
 
 def _place(name: str) -> PurePath:
-    """Return the place of a text; standard input and URLs have none on this machine."""
-    if name == "-" or "://" in name:
+    """Return the place of a text; its name for standard input, URLs and installed docstrings."""
+    if name in ("-", DOCSTRINGS) or "://" in name:
         return PurePath(name)
     return Path(name.partition(":")[2] if is_docstrings(name) else name).resolve()
 
