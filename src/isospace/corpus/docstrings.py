@@ -33,7 +33,7 @@ from pathlib import Path, PurePath
 import numpy as np
 
 from isospace.corpus.formats import Document, Section, paragraph_boilerplate
-from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, near_duplicates, split_groups
+from isospace.corpus.groups import TEST_PAIRS, Pair, Pairs, near_duplicates, repeating, split_groups
 from isospace.errors import UserError
 from isospace.system.consent import SAFE_PATH
 
@@ -144,11 +144,7 @@ def without_references(
     The other sentences of a docstring stay. `counts` receives the number of sentences left out.
     """
     found = (text for one in documents for text in (*prose_sentences(one), *_of_pair(one)))
-    texts = list(dict.fromkeys(found))
-    rows = [*references, *texts]
-    earlier = near_duplicates(rows, np.arange(len(rows)), len(references))[len(references) :]
-    leaked = (earlier >= 0) & (earlier < len(references))
-    barred = {texts[place] for place in np.flatnonzero(leaked).tolist()}
+    barred = repeating(found, references)
     counts[_OF_PAIRS] = 0
     for document in documents:
         parts = []

@@ -19,7 +19,7 @@ import math
 import re
 import tempfile
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, pairwise
@@ -144,6 +144,17 @@ def near_duplicates(texts: Texts, rows: Rows, references: int = 0) -> Rows:
         if jaccard(texts[rows[earlier]], texts[rows[later]]) >= THRESHOLD:
             repeated[later] = earlier
     return repeated
+
+
+def repeating(texts: Iterable[str], references: Sequence[str]) -> set[str]:
+    """Return the texts that repeat, or nearly repeat, one of the references.
+
+    >>> repeating(["One cat sat.", "One dog sat."], ["one cat sat"])
+    {'One cat sat.'}
+    """
+    rows, count = [*references, *dict.fromkeys(texts)], len(references)
+    earlier = near_duplicates(rows, np.arange(len(rows)), count)[count:]
+    return {rows[count + place] for place in np.flatnonzero((earlier >= 0) & (earlier < count))}
 
 
 def near_clusters(texts: Texts, rows: Rows) -> Rows:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
-from isospace.corpus.groups import name_hash, near_clusters, near_duplicates
+from isospace.corpus.groups import name_hash, near_clusters, repeating
 from isospace.corpus.lines import Tokens, clean
 from isospace.corpus.records import read_rows
 from isospace.corpus.relations import FEW_PAIRS, RELATIONS, Related
@@ -60,10 +60,7 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     """
     found = rows_of_queries(path)
     held = list(dict.fromkeys(_held_out(config, corpus)))
-    texts = [*held, *dict.fromkeys(text for row in found for text in row if text)]
-    earlier = near_duplicates(texts, np.arange(len(texts)), len(held))
-    repeats = (earlier >= 0) & (earlier < len(held))
-    refused = {*held, *(texts[place] for place in np.flatnonzero(repeats).tolist())}
+    refused = repeating((text for row in found for text in row if text), held)
     kept = [row for row in found if refused.isdisjoint(row)]
     return Queries(
         tuple(row for row in kept if row[1]),
