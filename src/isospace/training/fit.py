@@ -262,11 +262,6 @@ class Fit:
             )
         self._stopped_state, self.begun = state, int(state["total_steps"])
 
-    @property
-    def shortfall(self) -> str:
-        """A message if the budget of a new run is too small to fine-tune; else empty."""
-        return self._budget.shortfall if self.begun is None else ""
-
     def train(self, updates: int | None = None, planned: Callable[[], int] | None = None) -> None:
         """Evaluate the base model, and do all updates, or those that a stopped run has left.
 
@@ -278,15 +273,18 @@ class Fit:
                 budget in minutes allows. A resumed run keeps its number of updates, whatever the
                 clock says.
         """
-        if self._stopped_state is None:
-            updates = self._budget.updates if updates is None else updates
-            self.loop.total_steps = broadcast(self.accelerator, updates)
-        self._evaluate()
         if self._stopped_state is not None:
+            self._evaluate()
             self._restore(self._stopped_state)
             self._stopped_state = None  # frees weights and moments
             planned = None  # a resumed run keeps its number of updates
         else:
+            if updates is None:
+                updates = self._budget.updates
+                if self._budget.shortfall:
+                    self.progress.line("budget", self._budget.shortfall)
+            self.loop.total_steps = broadcast(self.accelerator, updates)
+            self._evaluate()
             if self.main:
                 self.run.rewind(-1)
             self._record_evaluation()

@@ -74,8 +74,6 @@ def _trained(fit: Fit) -> FinishedRun:
     """Do one process's part of a run: start or resume, train, select, score, write."""
     benchmark, progress = fit.benchmark, fit.progress
     with fit.opened():
-        if fit.shortfall:
-            progress.line("budget", fit.shortfall)
         progress.line(BASE, f"scoring the encoder ({benchmark.protocol}) ...")
         before = ModelScores.of_base_model(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
