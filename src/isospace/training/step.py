@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,11 +100,12 @@ def encode(training: Training, batch: Batch) -> list[Tensor]:
     def encode_part(rows: Tensor) -> list[Tensor]:
         return _encode(training, batch.rows(rows))
 
+    # `_both_passes` keeps the random state of every kind of device; torch would keep CUDA's.
+    twice = partial(
+        checkpoint, use_reentrant=False, context_fn=_both_passes, preserve_rng_state=False
+    )
     parts = batch.parts(most * batch.sources // len(training.plan.views))
-    encoded = [
-        checkpoint(encode_part, rows, use_reentrant=False, context_fn=_both_passes)
-        for rows in parts
-    ]
+    encoded = [twice(encode_part, rows) for rows in parts]
     order = torch.cat(parts).argsort()
     return [torch.cat(of_view)[order] for of_view in zip(*encoded, strict=True)]
 
