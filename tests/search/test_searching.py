@@ -7,14 +7,11 @@ from hashlib import sha256
 import numpy as np
 import pytest
 from command_line import run
-from routed import write_routed
 from search_index import TEXTS, YEARS
 from toy import sentences
 
-from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
-from isospace.operators.nearest import unit_rows
 from isospace.search import Changes, SearchIndex, database, index as module
 from isospace.search.database import Row
 from isospace.search.index import About
@@ -227,20 +224,6 @@ def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
         index.refresh()
         assert list(looks) == [f"t{i}" for i in range(40)]
     assert len(reader) == 330  # it sees what the other wrote
-
-
-def test_models_that_encode_documents_alike_share_an_index(toy_model, tmp_path):
-    base, routed = write_routed(toy_model, tmp_path)
-    for made in (base, routed):
-        folder = tmp_path / f"index-{made.name}"
-        SearchIndex.create(folder, str(made)).add(TEXTS[:9], [str(row) for row in range(9)])
-        for model in (base, routed):
-            encoder = load_encoder(str(model), device="cpu")
-            documents = unit_rows(encoder.embed(TEXTS[:9], side="document"))
-            wanted = documents @ unit_rows(encoder.embed(["a cat"], side="query"))[0]
-            hits = SearchIndex.open(folder, str(model)).search("a cat", k=9).hits[0]
-            expected = [wanted[int(hit.id)] for hit in hits]
-            assert [hit.cosine for hit in hits] == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):
