@@ -172,7 +172,7 @@ def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
     assert encoder.tokens.fingerprint(32) == first
     assert encoder.tokens.fingerprint(16) != first
     assert load_encoder(str(toy_model), device="cpu").tokens.fingerprint(32) == first
-    encoder.prompts = Prompts("query: ")
+    encoder = encoder.with_prompts(Prompts("query: "))
     assert encoder.tokens.fingerprint(32) != first
 
 
@@ -208,7 +208,7 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(encoder, mo
 @pytest.mark.parametrize("truncation_side", ["right", "left"])
 @pytest.mark.parametrize("prompt", ["", "big red: "])
 def test_ids_are_cut_as_the_tokenizer_truncates(encoder, truncation_side, prompt):
-    encoder.prompts = Prompts(document=prompt)
+    encoder = encoder.with_prompts(Prompts(document=prompt))
     encoder.tokenizer.truncation_side = truncation_side
     texts = ["the cat", "the cat sat on a xyz " * 5, "big red dog reads " * 9 + "xyz"]
     whole = encoder.tokens.ids(texts, side="document")

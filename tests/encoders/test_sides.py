@@ -107,7 +107,7 @@ def test_hashes_and_caches_tell_prompts_apart(tmp_path, toy_model):
     plain = load_encoder(str(toy_model), device="cpu")
     before = weights_hash(plain)
     assert weights_hash(plain, *SIDES) == before
-    plain.prompts = plain.prompts.with_text("query", "find: ")
+    plain = plain.with_prompts(Prompts(query="find: "))
     assert weights_hash(plain) == weights_hash(plain, "document") == before
     assert weights_hash(plain, "query") != before
 

@@ -181,7 +181,7 @@ def test_the_prompt_of_each_side_is_part_of_the_text(encoder, tmp_path, monkeypa
         return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)
 
     monkeypatch.setattr("isospace.export.ship.encode_with_graph", record)
-    encoder.prompts = Prompts("", "query: ", "text: ")
+    encoder = encoder.with_prompts(Prompts("", "query: ", "text: "))
     save_onnx(encoder, tmp_path / "model", card)
     assert sorted(asked) == ["", "query: ", "text: "]
     card_text = (tmp_path / "model" / "README.md").read_text()

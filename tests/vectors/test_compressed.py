@@ -77,8 +77,8 @@ def test_an_output_goes_on_with_its_own_compression_only(config):
 
 def test_a_compression_is_fitted_on_the_vectors_that_are_stored(config, tmp_path):
     """Texts without a side have the plain prompt, and not that of documents."""
-    encoder = load_encoder(config.model, device="cpu")
-    encoder.prompts = Prompts(document="the old city by the river and the sea ")
+    prompts = Prompts(document="the old city by the river and the sea ")
+    encoder = load_encoder(config.model, device="cpu").with_prompts(prompts)
     save_model(encoder, tmp_path / "model")
     run(replace(config, model=str(tmp_path / "model"), compress="int8"))
     ranges = read_compression(config.output / "compression.npz").ranges

@@ -124,11 +124,9 @@ class Encoder(TextEncoder):
         """The prompts before the texts of each side."""
         return self.tokens.prompts
 
-    @prompts.setter
-    def prompts(self, prompts: Prompts) -> None:
-        self.tokens.prompts = prompts
-        for own in self._sides.values():
-            own.prompts = replace(prompts, default_route=None)
+    def with_prompts(self, prompts: Prompts) -> Encoder:
+        """Return an encoder with other prompts and the same weights."""
+        return type(self)(self.model, self.source, prompts)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -91,7 +91,7 @@ def load_encoder(
 def _configure(
     encoder: Encoder, settings: EncoderSettings, assumed: PoolingName | None = None
 ) -> Encoder:
-    """Return an encoder with the pooling and prompts of the settings, and the same weights.
+    """Return a new encoder with the pooling and prompts of the settings, and the same weights.
 
     `assumed` is the pooling if the settings have none; `None`: the encoder's own.
     """
@@ -104,8 +104,7 @@ def _configure(
         encoder = Encoder(model, encoder.source, encoder.prompts)
     given = {"query": settings.query_prompt, "document": settings.document_prompt}
     texts: dict[str, Any] = {side: text for side, text in given.items() if text is not None}
-    encoder.prompts = replace(encoder.prompts, **texts)
-    return encoder
+    return encoder.with_prompts(replace(encoder.prompts, **texts))
 
 
 def as_encoder(
@@ -122,7 +121,7 @@ def as_encoder(
     if isinstance(model, SentenceTransformer):
         encoder = Encoder(model, "the given model")
     elif isinstance(model, Encoder):
-        encoder = type(model)(model.model, model.source, model.prompts)
+        encoder = model
     else:
         raise UserError(
             f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "

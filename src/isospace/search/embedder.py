@@ -159,8 +159,7 @@ class Embedder:
     def _prompted(self, prompt: str | None, side: Side | None) -> Encoder:
         if prompt is None:
             return self.encoder
-        changed = self.encoder.prompts.with_text(side, prompt)
-        return type(self.encoder)(self.encoder.model, self.encoder.source, changed)
+        return self.encoder.with_prompts(self.encoder.prompts.with_text(side, prompt))
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
         """Return the cosines of all texts in `a` with all texts in `b`.

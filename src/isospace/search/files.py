@@ -14,7 +14,6 @@ from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.passages import coverage
 from isospace.corpus.sources import STANDARD_INPUT, Source
 from isospace.encoders.places import resolve
-from isospace.encoders.settings import Prompts
 from isospace.errors import UserError, number_of
 from isospace.operators.forms import FITTED_ON, FULL
 from isospace.search.database import Changes, ColumnType, Row, TypeGuess, check_names, fit
@@ -85,7 +84,7 @@ def index_files(
                 progress.line("warning", found.warning)
         else:
             index = SearchIndex.open(to, config.model)
-        if summary := index.about.prompts(Prompts()).summary:
+        if summary := index.about.prompts.summary:
             progress.line("prompts", summary)
         index.encoder.expect([("document", (row.text for row in records))], progress)
         files = _Files(index, records, root)

@@ -103,9 +103,10 @@ class About:
     compress: FormName = FULL
     format: int = 3
 
-    def prompts(self, own: Prompts) -> Prompts:
-        """Return a model's prompts with the query and document prompts of the index."""
-        return replace(own, query=self.query_prompt, document=self.document_prompt)
+    @property
+    def prompts(self) -> Prompts:
+        """The prompts of queries and documents."""
+        return Prompts(query=self.query_prompt, document=self.document_prompt)
 
     def write(self, folder: Path) -> None:
         """Write the settings into an index folder, atomically."""
@@ -164,8 +165,13 @@ def load_model(
     name = model or about.model
     if model is None and is_address(name):
         current_consent().require_named(name, str(folder))
+    settings = EncoderSettings(
+        pooling=about.pooling,
+        query_prompt=about.query_prompt if query_prompt is None else query_prompt,
+        document_prompt=about.document_prompt,
+    )
     try:
-        encoder = load_encoder(name, EncoderSettings(pooling=about.pooling))
+        encoder = load_encoder(name, settings)
     except UserError as error:
         if model is not None:
             raise
@@ -173,9 +179,6 @@ def load_model(
             f"{error}. The index {folder} needs this model; if the model was moved, name its "
             "folder with `model`"
         ) from error
-    encoder.prompts = about.prompts(encoder.prompts)
-    if query_prompt is not None:
-        encoder.prompts = replace(encoder.prompts, query=query_prompt)
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"
     elif weights_hash(encoder, "document") != about.weights:
