@@ -6,7 +6,7 @@ import functools
 import json
 import re
 import tempfile
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from isospace.objectives.auxiliaries import Network, Queue
 from isospace.objectives.declutr import Span
 from isospace.objectives.heads import GroupWhitening
 from isospace.operators.similarity import upcast
-from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
+from isospace.views import NO_TARGET, TokenIds, TokenStates, View, Views
 
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
 SMALL = {"projector": (10, 10, 8), "passes": 2, "width": 8}
@@ -271,6 +271,14 @@ def test_half_precision_gives_float32_terms(case):
         assert torch.equal(value, full[term])
         assert under_autocast[term].dtype == torch.float32
         assert under_autocast[term].isfinite()
+
+
+@cases
+def test_plans_that_the_stock_trainer_accepts_need_no_auxiliaries(case):
+    objective = build(*case)
+    plain = [replace(v, dropout=None, text=0, of_anchor=False) == View() for v in objective.views]
+    if all(plain) and not objective.inputs:
+        assert objective.build_auxiliaries(encoder_of(torch.float32), 0) == {}
 
 
 def test_wrong_shapes_are_refused_with_the_shape():

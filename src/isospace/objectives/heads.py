@@ -196,8 +196,6 @@ class SeededDropout(nn.Module):
         self.rate, self.generator = rate, generator
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.rate:
-            return x
         kept = torch.rand(x.shape, generator=self.generator) >= self.rate
         return x * kept.to(x) / (1 - self.rate)
 

@@ -26,14 +26,10 @@ class RankCSE(Contrast, OnCosines):
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \beta \frac1N \sum_i
         \mathrm{JS}\big(\sigma(S_i / \tau) \,\|\, \sigma(S'_i / \tau)\big)
         + \gamma\,\ell_\mathrm{rank}(S / \tau_2,\ T / \tau_3)$$
-    $$\ell_\mathrm{ListNet} = -\frac1N \sum_i \sigma(T_i/\tau_3) \cdot \log \sigma(S_i/\tau_2),
-        \qquad \ell_\mathrm{ListMLE} = -\frac1N \sum_i \sum_k \log
-        \frac{e^{S_{i\pi_k}/\tau_2}}{\sum_{l \ge k} e^{S_{i\pi_l}/\tau_2}}$$
-    $$\ell_\mathrm{margin} = \mathrm{mean}_{i, j \ne i} \big((S_{ii} - S_{ij})/\tau_2
-        - (T_{ii} - T_{ij})/\tau_3\big)^2$$
 
     $S_{ij} = \cos(z_i, z'_j)$, $S' = S^\top$; $T_{ij}$: the teacher's score of text j for text i,
-    constant; $\pi$ sorts $T_i$ downwards; $\sigma$: softmax. A list is the batch, and behind it the
+    constant; $\sigma$: softmax; $\ell_\mathrm{rank}$: `list_net`, `list_mle` or `margin_mse` of
+    `isospace.losses`, where their formulas are. A list is the batch, and behind it the
     candidates that were mined for the text, which are negatives of its InfoNCE too. A text that the
     teacher does not score is not in the list. Relations: $\beta = \gamma = 0$ is `simcse`; w =
     $\beta$ = 0 is the student alone; `margin-mse` is the loss of GPL, over all others and not one.
