@@ -137,7 +137,7 @@ def _run(arguments: Sequence[str]) -> int:
         print_result(f"isospace {isospace.__version__}")
         return 0
     command = _parse(arguments)
-    with Console(getattr(command, "json", False)):
+    with Console(command.json):
         run_lazy_modules()
     _silence_libraries()
     consent = Consent(
@@ -145,7 +145,7 @@ def _run(arguments: Sequence[str]) -> int:
         getattr(command, "yes", False),
         ask_user(),
         arguments,
-        NewestDisplay(getattr(command, "json", False)),
+        NewestDisplay(command.json),
     )
     trusted = getattr(command, "trust_remote_code", False)
     with trusting_code(trusted), consenting(consent):
