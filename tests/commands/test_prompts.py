@@ -157,7 +157,7 @@ def test_train_on_pairs_of_documents(prompted, tmp_path):
             assert ids.tolist() == tokenizer(prompt + data.corpus[int(row)])["input_ids"]
     batch, drawn = loop.training.batches.batch(0), loop.training.batches.order.batch(0)
     assert 0 < examples.cropped[drawn].sum() < len(drawn)  # some are crops, and some are not
-    views = zip(loop.training.plan.views, loop.training.sources.of_view, strict=True)
+    views = zip(loop.training.plan.views, loop.training.batches.sources.of_view, strict=True)
     source_of = {view.text: source for view, source in views}
     for text, prompt in enumerate(prompts):
         before = tokenizer(prompt)["input_ids"][:-1]

@@ -176,7 +176,6 @@ class Training:
     encoder: Encoder
     shipped: Encoder
     plan: PassPlan
-    sources: Sources
     batches: Batches
     modules: nn.ModuleDict
     optimizer: torch.optim.Optimizer
@@ -251,7 +250,6 @@ def build_training(
         encoder=encoder,
         shipped=parts.shipped,
         plan=parts.plan,
-        sources=parts.sources,
         batches=batches,
         modules=modules,
         optimizer=optimizer,

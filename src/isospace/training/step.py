@@ -117,7 +117,7 @@ def _both_passes() -> tuple[AbstractContextManager[None], AbstractContextManager
 
 def _encode(training: Training, batch: Batch) -> list[Tensor]:
     """Encode a batch, each view by the network that it names."""
-    plan, of_view = training.plan.views, training.sources.of_view
+    plan, of_view = training.plan.views, training.batches.sources.of_view
     made: dict[int, Tensor] = {}
     for by in dict.fromkeys(view.by for view in plan):
         places = [i for i, view in enumerate(plan) if view.by == by]
@@ -140,7 +140,7 @@ def make_views(training: Training, batch: Batch, vectors: Sequence[Tensor]) -> l
     Vectors are (view, batch, dim), as `encode` returns them. For pairs the result has two
     directions.
     """
-    plan, of_view, made = training.plan, training.sources.of_view, list(vectors)
+    plan, of_view, made = training.plan, training.batches.sources.of_view, list(vectors)
     tokens = {}
     for place in [i for i, view in enumerate(plan.views) if view.read == "tokens"]:
         states, mask = made[place], batch.stack([of_view[place]]).attention_mask
