@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -135,7 +135,22 @@ def _read_judgements(
 ) -> dict[str, dict[str, float]]:
     """Return query -> document -> grade (by ids), without missing queries."""
     grades: dict[str, dict[str, float]] = {}
-    for where, query, document, grade in _rows_of_judgements(source):
+    for number, (line, row) in enumerate(read_rows(source)):
+        where = f"{source.name}:{line}"
+        cells = [str(cell).strip() for cell in row]
+        if len(cells) != 3:
+            raise UserError(
+                f"{where}: {number_of(len(cells), 'fields')}; expected query, document and grade, "
+                "separated by tabs"
+            )
+        query, document, cell = cells
+        grade = _number(cell)
+        if grade is None and number == 0:
+            continue  # a header
+        if grade is None:
+            raise UserError(
+                f"{where}: the grade {cell!r} is not a number. Give one such as 0, 1 or 2"
+            )
         if query not in queries:
             flaws[_MISSING].append(f"{where}: there is no query {query!r}")
             continue
@@ -150,29 +165,6 @@ def _read_judgements(
             f"{flaws[_MISSING][0]}. Every other judgement names a missing query or document too"
         )
     return grades
-
-
-def _rows_of_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]:
-    """Yield file and line, query, document and grade of each line, without a header."""
-    for number, (line, row) in enumerate(read_rows(source)):
-        where = f"{source.name}:{line}"
-        cells = [str(cell).strip() for cell in row]
-        if len(cells) != 3:
-            raise UserError(
-                f"{where}: {number_of(len(cells), 'fields')}; expected query, document and grade, "
-                "separated by tabs"
-            )
-        try:
-            grade = float(cells[-1])
-        except ValueError:
-            if number == 0:
-                continue
-            grade = math.nan
-        if not math.isfinite(grade):
-            raise UserError(
-                f"{where}: the grade {cells[-1]!r} is not a number. Give one such as 0, 1 or 2"
-            )
-        yield where, cells[0], cells[1], grade
 
 
 _FIRST = (
@@ -512,15 +504,16 @@ def _columns_to_read(where: str, kind: DataKind, names: tuple[str, ...]) -> tupl
             f"{where}: the columns {', '.join(names)} say scored pairs. Give two columns of texts "
             "that belong together"
         )
-    columns = match_columns(kind, names)
-    if columns is None and len(names) == len(COLUMNS[kind]):
-        columns = names
-    if columns is None:
-        raise UserError(
-            f"{where}: {number_of(len(names), 'columns')} ({', '.join(names)}); expected "
-            f"{len(COLUMNS[kind])} ({', '.join(COLUMNS[kind])})"
-        )
-    return columns
+    if columns := match_columns(kind, names):
+        return columns
+    if len(names) != len(COLUMNS[kind]):
+        given = f"{number_of(len(names), 'columns')} ({', '.join(names)})"
+        raise UserError(f"{where}: {given}; {_expected(kind)}")
+    return names
+
+
+def _expected(kind: DataKind) -> str:
+    return f"expected {len(COLUMNS[kind])} ({', '.join(COLUMNS[kind])})"
 
 
 def _cells(path: Path, line: int, row: Cells, kind: DataKind, columns: Sequence[str]) -> list[Any]:
@@ -531,10 +524,7 @@ def _cells(path: Path, line: int, row: Cells, kind: DataKind, columns: Sequence[
             raise UserError(f"{path}:{line}: no field {missing[0]!r}; expected {expected}")
         return [row[name] for name in columns]
     if len(row) != len(COLUMNS[kind]):
-        raise UserError(
-            f"{path}:{line}: {number_of(len(row), 'columns')}; expected {len(COLUMNS[kind])} "
-            f"({', '.join(COLUMNS[kind])})"
-        )
+        raise UserError(f"{path}:{line}: {number_of(len(row), 'columns')}; {_expected(kind)}")
     return _values(row)
 
 
