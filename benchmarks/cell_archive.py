@@ -229,11 +229,11 @@ def _test_pairs(run: Run, base: Items) -> dict[str, Items]:
     tests = {name: task.test_only() for name, task in tasks.items()}
     known = Benchmark(TextPairs("", (), ()), "", tests, labels, ()).test_pairs()
     recorded = run.finished.base.sts
-    for column in ({} if recorded is None else recorded.known()).keys() - {"Avg"}:
+    for column in ({} if recorded is None else recorded.paper_row).keys() - {"Avg"}:
         gold, found = known["gold"].get(column, np.array([])), math.nan
         if len(gold) == len(base[column]):
             found = 100 * spearman(_cosines(base[column], base[column + _SHIFT], gold), gold)
-        if not abs(found - recorded.known()[column]) < 0.5:  # that of `unseen` pairs is exact
+        if not abs(found - recorded.paper_row[column]) < 0.5:  # that of `unseen` pairs is exact
             raise UserError(
                 f"{config.output}: comes from the archive, and was scored on other pairs of "
                 f"{column} than {config.data} has"

@@ -63,7 +63,7 @@ def main() -> None:
         for name, fitted in maps.items():
             scores: dict[str, list[float]] = {}
             for own in (through(pooled, one) for one in fitted):
-                found = evaluate_sts(own, sets).summary().known()
+                found = evaluate_sts(own, sets).paper_row()
                 found[HALVES] = 100 * evaluate_retrieval(own, validation).mrr
                 for column, score in found.items():
                     scores.setdefault(column, []).append(score)

@@ -121,7 +121,6 @@ def test_accuracy_f1_and_features_of_pairs_by_hand(folder, monkeypatch):
     assert (score.test, score.dev) == (60.0, 40.0)  # 18 of 30, and 20 of 50
     assert score.f1 == 75.0  # precision 18 / 30, recall 1
     assert result.row()["MRPC"] == 60.0
-    assert result.row()["Avg"] is None
     # The features of a pair are its difference and its product.
     first, second = map(class_encoder, tasks["MRPC"]["train"].sides)
     for row, u, v in zip(seen[0].tolist(), first, second, strict=True):

@@ -400,7 +400,7 @@ def _pair_columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
 def _columns(scores: BenchmarkScores) -> dict[str, float]:
     """Return scores x 100: of the pairs, and the papers' row if there is data."""
     columns = {column: 100 * value for column, value in scores.pairs.values.items()}
-    return columns if scores.sts is None else columns | scores.sts.known()
+    return columns if scores.sts is None else columns | scores.sts.paper_row
 
 
 def _require_one_benchmark(

@@ -249,8 +249,8 @@ class BenchmarkScores:
 
     def cells(self) -> dict[str, str]:
         """Return the cells of a table for people, x 100."""
-        known = {} if self.sts is None else self.sts.known()
-        return percent_cells(self.pairs.values) | cells(known)
+        sts = {} if self.sts is None else self.sts.paper_row
+        return percent_cells(self.pairs.values) | cells(sts)
 
 
 def table_rows(

@@ -78,12 +78,8 @@ class STSScore:
 class STSScores:
     """The papers' row, x 100, with the protocol of each column."""
 
-    paper_row: dict[str, float | None]
+    paper_row: dict[str, float]
     paper_protocol: dict[str, STSScore | str]
-
-    def known(self) -> dict[str, float]:
-        """Return the columns of the papers' row that were scored."""
-        return {column: value for column, value in self.paper_row.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -94,27 +90,25 @@ class STSResult:
     cosines: dict[str, dict[str, FloatArray]]
     """Task -> sub-set -> cosine of each pair, in the order of the sub-set."""
 
-    def score(self, task: str, aggregation: str) -> STSScore | None:
+    def score(self, task: str, column: str) -> STSScore:
         """Return the score of a sub-set (its name) or an aggregation ("all", "mean", "wmean")."""
-        wanted = task, aggregation
-        return next((one for one in self.scores if (one.task, one.column) == wanted), None)
+        [found] = [one for one in self.scores if (one.task, one.column) == (task, column)]
+        return found
 
     def headlines(self) -> dict[str, STSScore]:
         """Return the papers' columns: Spearman, "all" for STS12-16, test for the others."""
-        found = {
+        return {
             column: self.score(name, "all" if name in YEARS else "test")
             for name, column in PAPER_COLUMNS.items()
         }
-        return {column: score for column, score in found.items() if score is not None}
 
-    def paper_row(self) -> dict[str, float | None]:
+    def paper_row(self) -> dict[str, float]:
         """Return the papers' row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
 
-        `Avg` is the plain mean of the seven rounded numbers, as SimCSE's script prints it. It is
-        `None` if a set was not scored; the column of that set is `None` too.
+        `Avg` is the plain mean of the seven rounded numbers, as SimCSE's script prints it.
         """
-        known = {column: round(100 * score.value, 2) for column, score in self.headlines().items()}
-        return with_average(known, PAPER_COLUMNS.values())
+        columns = self.headlines().items()
+        return with_average({column: round(100 * score.value, 2) for column, score in columns})
 
     def summary(self) -> STSScores:
         """Return the papers' row with its protocols."""

@@ -6,7 +6,7 @@ loaded, and returns a function that scores a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -72,23 +72,18 @@ Task: TypeAlias = Callable[[Request], Callable[[Subject], TaskScores] | None]
 settings do not allow a requested task."""
 
 
-def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str, float | None]:
-    """Return a row of a paper's table: the columns, and the mean of the rounded numbers.
-
-    A column without a number is `None`, and then the average is `None` too.
-    """
-    row = {column: known.get(column) for column in columns}
-    average = round(sum(known.values()) / len(known), 2) if len(known) == len(row) else None
-    return row | {"Avg": average}
+def with_average(row: Mapping[str, float]) -> dict[str, float]:
+    """Return a row of a paper's table with the mean of its rounded numbers."""
+    return {**row, "Avg": round(sum(row.values()) / len(row), 2)}
 
 
-def cells(row: Mapping[str, float | None]) -> dict[str, str]:
-    """Format the cells of a table with two decimals, without columns that are `None`.
+def cells(row: Mapping[str, float]) -> dict[str, str]:
+    """Format the cells of a table with two decimals.
 
-    >>> cells({"MR": 81.5, "CR": None})
+    >>> cells({"MR": 81.5})
     {'MR': '81.50'}
     """
-    return {name: f"{value:.2f}" for name, value in row.items() if value is not None}
+    return {name: f"{value:.2f}" for name, value in row.items()}
 
 
 def percent_cells(row: Mapping[str, float]) -> dict[str, str]:

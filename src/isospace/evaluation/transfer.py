@@ -288,13 +288,12 @@ class TransferResult:
 
     scores: tuple[TransferScore, ...]
 
-    def row(self) -> dict[str, float | None]:
+    def row(self) -> dict[str, float]:
         """Return the papers' test accuracies in per cent: MR CR SUBJ MPQA SST2 TREC MRPC Avg.
 
-        `Avg` is the plain mean of the seven rounded numbers. A task that was not scored is `None`,
-        and then `Avg` is `None` too.
+        `Avg` is the plain mean of the rounded numbers.
         """
-        return with_average({score.task: score.test for score in self.scores}, TRANSFER_NAMES)
+        return with_average({score.task: score.test for score in self.scores})
 
     def to_json(self) -> dict[str, Any]:
         """Return the papers' row, and every score with its protocol."""

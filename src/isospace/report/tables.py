@@ -78,7 +78,7 @@ def not_shipped(done: Sequence[RunResults]) -> str:
 
 def sts_rows(scores: Sequence[BenchmarkScores]) -> list[dict[str, float]]:
     """Return the papers' row of each encoder with STS scores, without empty columns."""
-    return [one.sts.known() for one in scores if one.sts is not None]
+    return [one.sts.paper_row for one in scores if one.sts is not None]
 
 
 def runs_table(run_set: RunSet) -> Table:
