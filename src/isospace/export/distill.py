@@ -238,9 +238,6 @@ class _Words:
         """Return the vectors of texts, (text, dim)."""
         return Bags.of_texts(self.tokenizer, texts).mean(self.table).numpy()
 
-    def module(self) -> StaticEmbedding:
-        return StaticEmbedding(self.tokenizer, embedding_weights=self.table.numpy())
-
 
 def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResults:
     """Make a static twin, compare it with the encoder, and write it.
@@ -392,7 +389,8 @@ def _base(task: _Task) -> Scores | None:
 
 def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> None:
     """Write the twin for sentence-transformers and model2vec, and verify the folder."""
-    encoder, modules, prompts = task.encoder, [words.module()], task.encoder.prompts
+    encoder, prompts = task.encoder, task.encoder.prompts
+    modules = [StaticEmbedding(words.tokenizer, embedding_weights=words.table.numpy())]
     model, source = SentenceTransformer(modules=list(modules), device="cpu"), "the twin"
     if task.config.queries_only:
         model, source = routed(modules, encoder.model), encoder.source

@@ -33,6 +33,7 @@ from isospace.encoders.saving import (
     save_model,
 )
 from isospace.encoders.settings import EncoderSettings, Side
+from isospace.encoders.tokenisation import Batch
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder, expanded, require_new
 from isospace.system.imports import require_extra
@@ -102,16 +103,14 @@ class _Graph(nn.Module):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(encoder.model)
-        self.token_types = "token_type_ids" in encoder.tokenizer.model_input_names
+        self.encoder = encoder
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        features = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if self.token_types:
-            features["token_type_ids"] = torch.zeros_like(input_ids)
-        for part in self.parts:
+        features = self.encoder.features(Batch(input_ids, attention_mask))
+        for part in self.encoder.model:
             features = part(features)
-        return features[_OUTPUT]
+        vectors: Tensor = features[_OUTPUT]
+        return vectors
 
 
 def _require_exportable(encoder: Encoder) -> None:
