@@ -31,6 +31,7 @@ PICTURE = PAGE.parents[1] / "images" / "closed-forms.svg"
 POWERS = (0.25, 0.5, 0.75, 1.0)
 PAIRS = (300, 1_000, 3_000, 12_000)
 """How many pairs a map is fitted on."""
+FEWER_OR_MORE = tuple(count for count in PAIRS if count != FITTED_ON)
 TEXTS = (1_000, 12_000)
 DROPOUT = "by dropout pairs"
 TEST, VALIDATION, HARD = "test", "validation", "validation, harder"
@@ -54,8 +55,11 @@ HIDDEN = (
     "by 1,000 single texts",
     "by 12,000 single texts, power 0.75",
     "by dropout pairs, power 0.5",
+    "queries alone, 1,000 single texts",
 )
 """How rows begin that the page does not show."""
+RIDGE = 0.3
+"""Added to the diagonal of the queries' Gram matrix, as a share of its mean."""
 KEPT = 0.75
 """Share of the principal axes of the queries that are kept."""
 
@@ -67,34 +71,19 @@ def rows(
     corpus = data.corpus
     embed = partial(encoder.embed, max_length=config.max_length)
     first, second = Examples.from_corpus(config, corpus).related_texts(max(PAIRS))
-    vectors = [
+    pairs = [
         torch.from_numpy(embed(texts, side=side))
         for texts, side in ((first, "query"), (second, "document"))
     ]
-
-    def moments(count: int) -> PairMoments:
-        rows = torch.linspace(0, len(first) - 1, min(count, len(first))).long()
-        return PairMoments.from_pairs(*(side[rows] for side in vectors))
-
-    for power in POWERS:
-        yield f"by pairs, power {power:g}", through(encode, moments(FITTED_ON).fit(power))
-    for count in PAIRS:
-        if count != FITTED_ON:
-            yield f"by {count:,} pairs, power 0.75", through(encode, moments(count).fit(0.75))
-    for power in POWERS[:3]:
-        fitted = moments(FITTED_ON).fit_queries(power)
-        yield f"queries alone, power {power:g}", through_queries(encode, fitted)
-    yield (
-        f"queries alone, {KEPT:.0%} of their axes",
-        through_queries(encode, _projection(vectors[0])),
-    )
+    texts = {}
     for count in TEXTS:
-        lines = fit_rows(corpus, 1, count)
-        own = embed([corpus[int(line)] for line in lines], side="document")
-        single = Moments.from_vectors(torch.from_numpy(own))
-        for power in (0.5, 0.75):
-            mapped = through(encode, Whitening().fit(single, power))
-            yield f"by {count:,} single texts, power {power:g}", mapped
+        lines = [corpus[int(line)] for line in fit_rows(corpus, 1, count)]
+        own = torch.from_numpy(embed(lines, side="document"))
+        texts[f"{count:,} single texts"] = Moments.from_vectors(own)
+    for name, fitted in _maps(pairs, texts):
+        yield name, through(encode, fitted)
+    for name, fitted in _query_maps(pairs, texts):
+        yield f"queries alone, {name}", through_queries(encode, fitted)
     lines = [corpus[int(line)] for line in fit_rows(corpus, 1, FITTED_ON)]
     views = [torch.from_numpy(embed(lines, dropout=None, side="document")) for _ in range(2)]
     for power in (0.5, 0.75):
@@ -102,11 +91,56 @@ def rows(
         yield f"{DROPOUT}, power {power:g}", through(encode, own_map)
 
 
+def _maps(
+    pairs: list[torch.Tensor], texts: Mapping[str, Moments]
+) -> Iterator[tuple[str, WhiteningMap]]:
+    """Give the maps of queries and documents, fitted on pairs [(n, dim)] * 2 or on texts."""
+    for power in POWERS:
+        yield f"by pairs, power {power:g}", _moments(pairs, FITTED_ON).fit(power)
+    for count in FEWER_OR_MORE:
+        yield f"by {count:,} pairs, power 0.75", _moments(pairs, count).fit(0.75)
+    for name, moments in texts.items():
+        for power in (0.5, 0.75):
+            yield f"by {name}, power {power:g}", Whitening().fit(moments, power)
+
+
+def _query_maps(
+    pairs: list[torch.Tensor], texts: Mapping[str, Moments]
+) -> Iterator[tuple[str, WhiteningMap]]:
+    """Give the maps of queries alone, fitted on pairs [(n, dim)] * 2 or on texts."""
+    for power in POWERS[:3]:
+        yield f"power {power:g}", _moments(pairs, FITTED_ON).fit_queries(power)
+    for count in FEWER_OR_MORE:
+        yield f"{count:,} pairs, power 0.5", _moments(pairs, count).fit_queries(0.5)
+    for name, moments in texts.items():
+        # As `fit_queries`: the map that both sides would have, applied twice to the queries.
+        half = Whitening(kind="zca").fit(moments, 0.5).kernel
+        yield f"{name}, power 0.5", WhiteningMap(half.new_zeros(len(half)), half @ half)
+    yield "ridge regression", _regression(*pairs)
+    yield f"{KEPT:.0%} of their axes", _projection(pairs[0])
+
+
+def _moments(pairs: list[torch.Tensor], count: int) -> PairMoments:
+    """Return the moments of this many pairs, spread evenly."""
+    rows = torch.linspace(0, len(pairs[0]) - 1, min(count, len(pairs[0]))).long()
+    return PairMoments.from_pairs(*(side[rows] for side in pairs))
+
+
 def _projection(queries: torch.Tensor) -> WhiteningMap:
     """Return the projection on the leading principal axes of queries, (n, dim)."""
     _, axes = torch.linalg.eigh(queries.double().T @ queries.double())  # ascending
     kept = axes[:, -round(KEPT * len(axes)) :]
     return WhiteningMap(kept.new_zeros(len(axes)), kept @ kept.T)
+
+
+def _regression(queries: torch.Tensor, documents: torch.Tensor) -> WhiteningMap:
+    """Return the ridge regression from queries to their documents, both (n, dim)."""
+    queries, documents = queries.double(), documents.double()
+    gram = queries.T @ queries
+    shrunk = gram + RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
+    return WhiteningMap(
+        gram.new_zeros(len(gram)), torch.linalg.solve(shrunk, queries.T @ documents)
+    )
 
 
 def draw_page(record: Mapping[str, Any]) -> None:

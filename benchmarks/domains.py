@@ -354,7 +354,7 @@ def summarise(output: Path, base: str) -> None:
     for folder in sorted(path for path in (output / base).iterdir() if path.is_dir()):
         corpus = folder.name
         if _path(output / base, Unit(corpus, CLOSED)).exists():
-            own[corpus] = own.get(corpus, {}) | _Summary(folder).record()
+            own[corpus] = _merged(own.get(corpus, {}), _Summary(folder).record())
         paths = sorted(folder.glob("adapt-?.json"))
         found = [json.loads(path.read_text())[ADAPT] for path in paths]
         if found:
@@ -362,6 +362,12 @@ def summarise(output: Path, base: str) -> None:
             own[corpus]["seeds"] = own[corpus].get("seeds", {}) | seeds
             own[corpus]["candidates"] = [one["candidates"] for one in found]
     write_text(RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def _merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Put a corpus' new record into the old one, which keeps rows that were not measured again."""
+    found = {key: value for key, value in now.items() if value}  # `adapt` may be missing
+    return {**before, **found, "rows": before.get("rows", {}) | now["rows"]}
 
 
 class _Summary:
