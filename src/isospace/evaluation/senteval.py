@@ -41,7 +41,6 @@ TRANSFER_LAYOUT = (
     "SentEval's layout (downstream/MR/rt-polarity.pos, ..., downstream/SST/binary/...)"
 )
 
-
 _SCORED_SPLITS = {
     "STSBenchmark": {
         split: f"STS/STSBenchmark/sts-{split}.csv" for split in ("train", "dev", "test")
@@ -232,15 +231,15 @@ def _read_examples(path: Path, name: str) -> list[_Example]:
     lines = _read_latin1(path) if name == "TREC" else _read_lines(path, TRANSFER_LAYOUT)
     for number, line in enumerate(lines, start=1):
         texts: Sequence[str]
+        if name == "MRPC" and number == 1:
+            continue  # the header
         if name == "TREC":
             kind, _, *texts = line.strip().partition(" ")
             label = kind.partition(":")[0]
         elif name == "SST2":
             *texts, label = _labelled_fields(path, number, line, 2)
-        elif number > 1:  # MRPC, below its header
-            label, _, _, *texts = _labelled_fields(path, number, line, 5)
         else:
-            continue
+            label, _, _, *texts = _labelled_fields(path, number, line, 5)
         if label not in LABELS[name]:
             raise UserError(
                 f"{path}:{number}: the label {label!r} is unknown; expected one of "
