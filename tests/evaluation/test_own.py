@@ -123,6 +123,7 @@ def test_beir(tmp_path):
     [
         ({"qrels": HEADER + "q8\td1\t1\nq9\td2\t1\n"}, ["test.tsv:2: there is no query 'q8'"]),
         ({"qrels": HEADER + "q1\td1\t1\nq2\td2\tgood\n"}, ["test.tsv:3:", "'good'"]),
+        ({"qrels": "q1\td1\tnan\nq2\td2\t1\n"}, ["test.tsv:1:", "'nan'"]),
         ({"qrels": HEADER + "q1\td1\n"}, ["test.tsv:2: 2 fields", "grade"]),
         ({"qrels": HEADER + "q1\td1\t1\n"}, ["test.tsv: 1 judged query"]),
         ({"qrels": HEADER + "q1\td1\t0\nq2\td1\t0\n"}, ["test.tsv: no grade"]),

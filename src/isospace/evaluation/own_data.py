@@ -145,7 +145,7 @@ def _read_judgements(
             )
         query, document, cell = cells
         grade = _number(cell)
-        if grade is None and number == 0:
+        if grade is None and number == 0 and query not in queries:
             continue  # a header
         if grade is None:
             raise UserError(
