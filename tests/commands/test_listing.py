@@ -51,3 +51,12 @@ def test_doctor_misses_each_module_that_a_command_needs(capsys, monkeypatch):
     assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
     assert not explore["ok"]
     assert "without uvicorn" in explore["text"]
+
+
+def test_doctor_says_that_the_cache_cannot_be_written(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "file" / "cache"))
+    _, out, _ = run(capsys, "doctor", "--json")
+    [cache] = [finding for finding in json.loads(out) if finding["name"] == "cache"]
+    assert not cache["ok"]
+    assert "Set the environment variable ISOSPACE_CACHE" in cache["text"]

