@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import random
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +38,7 @@ from isospace.training.examples import Examples
 from isospace.training.loop import Paces
 from isospace.training.prepare import data_of, load_data
 from isospace.training.results import read_results
-from isospace.training.run import Run, selected_weight
+from isospace.training.run import Run, run_of, selected_weight
 from isospace.training.train import train
 
 
@@ -380,6 +381,8 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     index = SearchIndex.open(to)
     assert "weight 1.5" in index.search("the cat", hybrid=True).protocol
     assert selected_weight(config.model) is selected_weight("minilm") is None
+    other = shutil.copytree(finished.model_folder, finished.run.folder / "whitened")
+    assert run_of(str(other)) is None
 
 
 def test_an_epoch_is_a_pass_though_batches_keep_alike_pairs_apart(toy_model, tmp_path):

@@ -259,13 +259,17 @@ def _half(vectors: np.ndarray) -> np.ndarray:
 def run_of(model: str) -> Run | None:
     """Return the run that made a model, or `None`.
 
-    `model` is the folder of the run or its folder `model`.
+    `model` is the folder of the run or its folder `model`. Other models in the run's folder, such
+    as a whitened one, are not the run's.
 
     Raises:
         UserError: the run is not finished.
     """
     folder = folder_of(model)
-    for place in () if folder is None else (folder, folder.resolve().parent):
+    if folder is None:
+        return None
+    made = folder.resolve()
+    for place in (folder, made.parent) if made.name == MODEL else (folder,):
         if run_model(place) is not None:
             return Run(place)
     return None
