@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from toy import sentences, short_run, write_toy_model
 from warm import WarmProcess, isospace, isospace_main, run_together, together
 
+from isospace.comparison.cells import Cell
 from isospace.comparison.compare import candidate, compare
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import Interrupted, Stopped, UserError
@@ -214,9 +215,12 @@ def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy)
     with pytest.raises(UserError, match=rf"model\.safetensors: damaged.*{again}"):
         train(resume=finished_copy.folder)
     before = finished_copy.results
+    cell = Cell("cell", finished_copy.folder, finished_copy.config)
     shutil.rmtree(finished_copy.model_folder)
-    assert finished_copy.results is None
+    assert finished_copy.results == before, "a report shows them"
+    assert not cell.finished, "a comparison makes the model again"
     again = train(resume=finished_copy.folder).results
+    assert cell.finished
     cost = {"seconds": again.training.seconds, "memory_mb": again.training.memory_mb}
     assert again == replace(before, training=replace(before.training, **cost))
     assert weights.read_bytes() == whole

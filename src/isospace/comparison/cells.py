@@ -172,8 +172,9 @@ class Cell:
 
     @property
     def finished(self) -> bool:
-        """True if the run has its results, which it writes last."""
-        return self.begun and Run(self.folder).results is not None
+        """True if the run has its model, and its results, which it writes last."""
+        run = Run(self.folder) if self.begun else None
+        return run is not None and run.results is not None and not run.lacks_model
 
     @property
     def begun(self) -> bool:

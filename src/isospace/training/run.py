@@ -144,15 +144,13 @@ class Run:
 
     @property
     def results(self) -> RunResults | None:
-        """Results of the run; `None` if it is not finished.
+        """Results of the run; `None` if it is not finished."""
+        return read_results(self.results_path) if self.results_path.is_file() else None
 
-        A run whose model was removed is not finished either, if its checkpoint is there: resuming
-        makes the model again.
-        """
-        removed = not self.model_folder.is_dir() and self.last_checkpoint.is_file()
-        if removed or not self.results_path.is_file():
-            return None
-        return read_results(self.results_path)
+    @property
+    def lacks_model(self) -> bool:
+        """True if the model was removed, or moved away, and resuming the run makes it again."""
+        return not self.model_folder.is_dir() and self.last_checkpoint.is_file()
 
     @property
     def finished(self) -> RunResults:
@@ -324,7 +322,7 @@ def start_or_resume(
             config = cast(Config, replace(given, data=sts_data(given.data)))
         elif config is None and run is not None:
             config = read(run)
-            if (results := run.results) is not None:
+            if (results := run.results) is not None and not run.lacks_model:
                 require_undamaged(run.model_folder)
                 return FinishedRun(run, results, earlier=True)
         else:
