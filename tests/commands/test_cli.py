@@ -47,14 +47,18 @@ from isospace.commands.listing import Doctor
         (["train", "simcse", "--temprature", "1"], "no such option. Did you mean --temperature"),
         (["train", "simcse", "--batch-size", "8"], "--batch-size: write it before the name of"),
         (["train", "--temperature", "1", "simcse"], "--temperature: write it after the name of"),
-        (["train", "--seed", "x"], "isospace: Error parsing --seed: invalid literal"),
-        (["export", "minilm"], "isospace: Missing from isospace export: --to"),
+        (["train", "--temperature", "1"], "--temperature: write it after the name of"),
+        (["train", "--seed", 99 * "x"], "isospace: Error parsing --seed: invalid literal"),
+        (["train", "--seed", 99 * "x"], f"'{99 * 'x'}'. `isospace train --help` lists the options"),
+        (["encode"], "isospace: Missing from isospace encode: MODEL; -o PATH, --output PATH. `iso"),
+        (["encode", "--bogus"], "--bogus: no such option"),
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
         (["train", "--resume", "run", "--seed", "3"], "Leave other settings out"),
     ],
 )
 def test_bad_words_exit_with_2_and_say_why_in_a_line(capsys, monkeypatch, words, message):
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # tyro then writes in colour
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")

@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
 from io import StringIO
@@ -139,7 +139,7 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
     """
     refusal = StringIO()
     try:
-        with redirect_stderr(refusal):
+        with redirect_stderr(refusal), _wide_terminal():
             parsed, unknown = tyro.cli(
                 kind,
                 prog=f"isospace {command}",
@@ -151,25 +151,50 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
     except SystemExit as end:
         if not end.code:  # tyro has printed a completion for a shell
             raise
-        reason = _first_part(refusal.getvalue()).rstrip(".")
+        # Before an unknown option, tyro may miss a value, and does not name the option.
+        known = _known_options(kind, words)
+        for word in words:
+            if word.startswith("--") and _option_in(word).replace("--no-", "--") not in known:
+                raise UserError(_unknown(kind, command, words, word)) from None
+        reason = _reason(refusal.getvalue())
         raise UserError(f"{reason}. `isospace {command} --help` lists the options") from None
     if unknown:
         raise UserError(_unknown(kind, command, words, unknown[0]))
     return parsed
 
 
+@contextmanager
+def _wide_terminal() -> Iterator[None]:
+    """Keep tyro from folding its messages, which would also break words such as paths."""
+    given = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "1000000"
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        if given is not None:
+            os.environ["COLUMNS"] = given
+
+
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
-def _first_part(box: str) -> str:
-    """Return the part of a tyro box below its title as one line.
+def _reason(box: str) -> str:
+    """Return the first part of a tyro box below its title as one line.
 
     A terminal may show the box in colour. One without box characters has a line of hyphens below
-    the title too.
+    the title too. A missing argument has a line of its own, and its help text, which is left out,
+    is indented further.
     """
-    _, *lines = (line.strip("│ ") for line in _COLOUR.sub("", box).splitlines())
-    parts = "\n".join(lines).lstrip("-\n")
-    return " ".join(re.split("[─-]{5,}", parts)[0].split())
+    found: list[str] = []
+    for line in _COLOUR.sub("", box).splitlines()[1:]:
+        line = line.strip("│").rstrip()
+        drawn = re.fullmatch("[─╰╯-]{5,}", line.strip())
+        if drawn and found:
+            break
+        if not (drawn or line.startswith(" " * 9)):
+            found.append(f"{line.strip()};" if line.startswith(" " * 5) else line.strip())
+    return " ".join(found).rstrip(".;")
 
 
 def _join_amounts(words: Sequence[str]) -> list[str]:
@@ -189,23 +214,45 @@ def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> 
     """Return the message for a word that no option takes."""
     from isospace.objectives import OBJECTIVES  # imports torch
 
-    option = word.partition("=")[0].replace("_", "-")
-    known = dict.fromkeys(_option_names(kind), "before")
-    if any(one.name == "objective" for one in fields(kind)):
-        if not word.startswith("-"):
-            return no_such("objective", word, OBJECTIVES)
-        for name in set(words) & set(OBJECTIVES):
-            known |= dict.fromkeys(_option_names(OBJECTIVES[name]), "after")
+    option, known = _option_in(word), _known_options(kind, words)
+    if _takes_objective(kind) and not word.startswith("-"):
+        return no_such("objective", word, OBJECTIVES)
     if option in known:
         return f"{option}: write it {known[option]} the name of the objective"
     what = "option" if option.startswith("-") else "argument"
     return no_such(what, option, known, f"isospace {command} --help")
 
 
+def _option_in(word: str) -> str:
+    """Return the option in a word such as --batch_size=8.
+
+    >>> _option_in("--batch_size=8")
+    '--batch-size'
+    """
+    return word.partition("=")[0].replace("_", "-")
+
+
+def _known_options(kind: type[Any], words: Sequence[str]) -> dict[str, str]:
+    """Return the options of a command, and whether they stand before or after an objective."""
+    from isospace.objectives import OBJECTIVES  # imports torch
+
+    known = dict.fromkeys(_option_names(kind), "before")
+    if _takes_objective(kind):
+        for name in set(words) & set(OBJECTIVES) or OBJECTIVES:
+            known |= dict.fromkeys(_option_names(OBJECTIVES[name]), "after")
+    return known
+
+
+def _takes_objective(kind: type[Any]) -> bool:
+    return any(one.name == "objective" for one in fields(kind))
+
+
 def _option_names(kind: type[Any]) -> Iterator[str]:
-    """Yield the options of a dataclass, and of the dataclasses in it."""
+    """Yield the options of a dataclass, and of the dataclasses in it but objectives."""
     types = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
+        if one.name == "objective":
+            continue
         notes = getattr(types[one.name], "__metadata__", ())
         name = next(filter(None, (getattr(note, "name", None) for note in notes)), one.name)
         yield "--" + name.replace("_", "-")
