@@ -152,7 +152,7 @@ def test_the_command_says_what_was_done(config, capsys):
     }
 
 
-def encoded(config, *inputs: Path, reading=AS_LINES) -> list[str]:
+def encoded(config, *inputs: Path | str, reading=AS_LINES) -> list[str]:
     """The texts of the rows of the output `v.parquet`, in order."""
     output = config.output.with_name("v.parquet")
     output.unlink(missing_ok=True)
@@ -169,6 +169,21 @@ def test_documents_are_cut_to_passages_of_the_size_that_was_asked_for(config, tm
     assert len(few) > 3
     assert " ".join(few) == " ".join(paragraphs)
     assert all(len(text.split()) <= 8 for text in few)
+
+
+def test_every_passage_of_docstrings_is_a_row_once(config, tmp_path):
+    summary = "Return the rows in ascending order."
+    after = "Equal rows stay in the order in which they were given by the caller of the function."
+    other = "The argument is never changed in place by this."
+    docstring = f'"""{summary}\n\n{after}\n\nArgs:\n    x: {other}\n"""'
+    for number in range(2):
+        (tmp_path / f"m{number}.py").write_text(f"def sort(x):\n    {docstring}\n")
+    reading = Reading(passage_words=None)
+    name = f"docstrings:{tmp_path}"
+    assert encoded(config, name, reading=reading) == [summary, after, other]
+    (tmp_path / "m2.py").write_text(f'"""{other[:-1]} and any function."""')
+    expected = [summary, after, other, f"{other[:-1]} and any function."]
+    assert encoded(config, name, reading=reading) == expected
 
 
 def test_a_title_stands_before_the_text(config, toy_model, tmp_path):

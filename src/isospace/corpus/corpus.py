@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus.build import FEWEST_PAIRS, build
-from isospace.corpus.docstrings import DOCSTRINGS, modules_of
+from isospace.corpus.docstrings import DOCSTRINGS, modules_of, read_docstrings
 from isospace.corpus.examples import evenly
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
 from isospace.corpus.groups import Pairs, Rows, split_groups
 from isospace.corpus.lines import Lines
+from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import FEW_PAIRS, Related
@@ -230,8 +231,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             (source.format, source.compression, source.in_folder, _hash(source), place)
             for source, place in zip(sources, places(sources), strict=True)
         ]
-        read_by = code_hashes(*_CODE), parser_versions()
-        key = hash_of(repr((read_by, options, inputs, excluded)).encode())
+        key = _key(options, inputs, excluded)
         corpus = built_once(
             folder / key, lambda new: build(new, config, sources, excluded, bad), Corpus
         )
@@ -249,6 +249,34 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             config.group,
         )
     return corpus
+
+
+def docstring_passages(source: Source, words: int | None, cache: Path) -> list[str]:
+    """Return every passage of docstrings once, for an index or for vectors.
+
+    A corpus leaves out what would make its evaluation too easy, such as the texts of its validation
+    and test pairs. Here nothing is left out. `words` is the largest size of a passage. The first
+    call keeps the passages in the cache, because reading all installed packages takes a minute.
+
+    Raises:
+        UserError: the folder is missing or has no Python files.
+    """
+
+    def build(folder: Path) -> None:
+        documents = read_docstrings(source.name)
+        found = (passage for one in documents for _, passage in passages_of(one, words))
+        (folder / "passages.json").write_text(json.dumps([*dict.fromkeys(found)]), "utf-8")
+
+    def read(folder: Path) -> list[str]:
+        passages: list[str] = json.loads((folder / "passages.json").read_text("utf-8"))
+        return passages
+
+    return built_once(cache / "docstrings" / _key(words, _hash(source)), build, read)
+
+
+def _key(*what: object) -> str:
+    """Return the key of a text in the cache: a hash of what is read, how, and by which code."""
+    return hash_of(repr((code_hashes(*_CODE), parser_versions(), *what)).encode())
 
 
 def _hash(source: Source) -> str:

@@ -3,7 +3,7 @@
 Each row of the input is a row of the output; no row is dropped. An empty line or a missing value is
 the empty text and gets its vector. Line ends, halves of surrogate pairs and characters
 (`unicode.normalise`) are changed. Each cleaned passage of a document is a row. An index may also
-cut long rows into passages. Docstrings have the passages of a corpus, each once.
+cut long rows into passages. Each passage of docstrings is a row once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isospace.config import CorpusConfig, Reading
+from isospace.config import Reading
 from isospace.corpus import records
-from isospace.corpus.corpus import load_corpus
+from isospace.corpus.corpus import docstring_passages
 from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.formats import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.passages import passages_of
@@ -133,11 +133,9 @@ class Texts:
                 yield TextRow(part, key, values[1:kept], number, passage, len(parts))
 
     def _docstrings(self, source: Source) -> Iterator[TextRow]:
-        words = self.reading.passage_words
-        settings = CorpusConfig(corpus=(source.name,), passage_words=words)
-        corpus = load_corpus(settings, cache_folder())
-        for number, row in enumerate(corpus.passages, 1):
-            yield TextRow(corpus[row], "", (None,) * len(self.keep), number)
+        passages = docstring_passages(source, self.reading.passage_words, cache_folder())
+        for number, passage in enumerate(passages, 1):
+            yield TextRow(passage, "", (None,) * len(self.keep), number)
 
     def _parts(self, text: str, title: str) -> list[str]:
         """Return a row's text, or its passages, each with the title before it."""
