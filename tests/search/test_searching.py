@@ -192,7 +192,8 @@ def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
     nowhere = np.zeros(index.about.dim, np.float32)
     for word in {word for text in texts for word in bm25_terms(text)}:
         hits = index.database._matching(word, nowhere, len(texts), None)
-        assert {hit.text for hit in hits} == {text for text in texts if word in bm25_terms(text)}
+        found = {hit.text for hit in hits.values()}
+        assert found == {text for text in texts if word in bm25_terms(text)}
 
 
 def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
@@ -261,3 +262,25 @@ def test_a_row_may_have_the_id_of_another_rows_passage(index, together, passages
         )
     rows = [Row("the zebra", "long", values), *own]
     assert index.add_rows(rows) == Changes(added=1, unchanged=passages, deleted=2)
+
+
+def test_a_filter_counts_for_each_of_two_rows_with_an_id(index):
+    passages = [Row(f"zebra {n}", "long", {"year": 1, "kind": None}, None, n, 2) for n in (1, 2)]
+    row = Row("the old zebra by the river and the sea", "long#2", {"year": 2, "kind": None})
+    index.add_rows([*passages, row])
+    hits = index.search("zebra", where="year = 2", hybrid=True, bm25_weight=50).hits[0]
+    assert [hit.text for hit in hits] == [row.text]
+    assert hits[0].bm25 > 0
+
+
+def test_a_row_that_changes_during_a_search_is_found_once(index, folder, monkeypatch):
+    nearest = database.Database.nearest
+
+    def replaced_meanwhile(*arguments):
+        hits = nearest(*arguments)
+        SearchIndex.open(folder).add(["a new zebra"], ["t298"], [{}])
+        return hits
+
+    monkeypatch.setattr(database.Database, "nearest", replaced_meanwhile)
+    hits = index.search("zebra", k=300, hybrid=True).hits[0]
+    assert [hit.text for hit in hits if hit.id == "t298"] == ["a new zebra"]

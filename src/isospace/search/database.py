@@ -439,7 +439,7 @@ class Database:
 
     def nearest(
         self, vector: np.ndarray, k: int, where: str | None, approximate: bool
-    ) -> list[Hit]:
+    ) -> dict[Key, Hit]:
         """Return the k rows with the highest cosines to a vector (dim,), best first.
 
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
@@ -461,7 +461,7 @@ class Database:
                 query = query.distance_type("dot").bypass_vector_index()
             query = _filtered(query.limit(max(k, RESCORED) if form.rescored else k), condition)
             numbers = ["vector"] if form.rescored else []
-            names = ["id", "text", *self.columns, *numbers, "_distance"]
+            names = ["id", _ROW, "text", *self.columns, *numbers, "_distance"]
             found = query.select(names).to_arrow()
         distances = found["_distance"].to_numpy().astype(float)
         if form.rescored:
@@ -469,9 +469,9 @@ class Database:
         else:
             cosines = 1 - (2 * distances / len(vector) if form.bits else distances)
         rows = found.to_pylist()
-        return [self._hit(rows[at], float(cosines[at])) for at in highest(cosines, k)]
+        return self._hits((rows[at], float(cosines[at])) for at in highest(cosines, k))
 
-    def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
+    def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> dict[Key, Hit]:
         """Compare a vector with every row; LanceDB cannot search this type of numbers."""
         query = _filtered(self._table.search(), condition).select(["id", _ROW, "vector"])
         kept = [self._schema.empty_table().select(["id", _ROW])]
@@ -488,7 +488,7 @@ class Database:
         rows = {(row["id"], row[_ROW]): row for row in found.select(names).to_list()}
         best = zip(keys["id"], keys[_ROW], strict=True)
         hits = zip(best, near.products.tolist(), strict=True)
-        return [self._hit(rows[key], cosine) for key, cosine in hits if key in rows]
+        return self._hits((rows[key], cosine) for key, cosine in hits if key in rows)
 
     def nearest_by_both(
         self,
@@ -515,10 +515,11 @@ class Database:
             return []
         matching = self._matching(query, vector, depth, _condition(where))
         if matching:
-            ids = [hit.id for hit in near]
-            matching += self._matching(query, vector, len(ids), self._lancedb.col("id").isin(ids))
-        # Two rows may have the same id, if one is a passage.
-        hits = {(hit.id, hit.text): hit for hit in (*near, *matching)}
+            # An id has two rows at most: the other one may not match the filter.
+            among = self._lancedb.col("id").isin([key for key, _ in near])
+            words = self._matching(query, vector, 2 * len(near), among)
+            matching |= {key: hit for key, hit in words.items() if key in near}
+        hits = near | matching
         cosines = np.array([hit.cosine for hit in hits.values()])
         bm25 = np.array([hit.bm25 or 0.0 for hit in hits.values()])
         [scores] = fuse(cosines[None], bm25[None], weight, np.array([np.std(sample @ vector)]))
@@ -541,11 +542,11 @@ class Database:
         for key, query, near in zip(ids, queries, truly_nearest, strict=True):
             lowest = float(near.products[-1]) - _ROUNDING
             hits = self.nearest(query, RECALL_AT + 1, None, approximate=True)
-            cosines = [hit.cosine for hit in hits if hit.id != key][:RECALL_AT]
+            cosines = [hit.cosine for hit in hits.values() if hit.id != key][:RECALL_AT]
             shares.append(sum(cosine >= lowest for cosine in cosines) / RECALL_AT)
         return float(np.mean(shares)), len(ids)
 
-    def _matching(self, text: str, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
+    def _matching(self, text: str, vector: np.ndarray, k: int, condition: Any) -> dict[Key, Hit]:
         """Return the k rows with the highest BM25 for a text that fulfil a condition, best first.
 
         `vector` is the text's vector, (dim,) of length 1, for the cosines of the hits.
@@ -553,15 +554,19 @@ class Database:
         with self._working("searched"):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)
-            names = ["id", "text", "vector", *self.columns, "_score"]
+            names = ["id", _ROW, "text", "vector", *self.columns, "_score"]
             rows = _filtered(query, condition).select(names).to_arrow()
         cosines = (self._restored(rows["vector"]) @ vector).tolist()
-        found = zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True)
-        return [replace(self._hit(row, cosine), bm25=row["_score"]) for row, cosine in found]
+        return self._hits(zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True))
 
-    def _hit(self, row: Mapping[str, Any], cosine: float) -> Hit:
-        metadata = {name: row[name] for name in self.columns}
-        return Hit(row["id"], cosine, row["text"], metadata)
+    def _hits(self, found: Iterable[tuple[Mapping[str, Any], float]]) -> dict[Key, Hit]:
+        """Return the hits of rows with their cosines, in the same order."""
+        hits = {}
+        for row, cosine in found:
+            metadata = {name: row[name] for name in self.columns}
+            hit = Hit(row["id"], cosine, row["text"], metadata, row.get("_score"))
+            hits[row["id"], row[_ROW]] = hit
+        return hits
 
     def vectors(self) -> Iterator[np.ndarray]:
         """Yield all vectors in parts, (rows, dim) each."""

@@ -520,7 +520,8 @@ class SearchIndex:
                 for query, vector in zip(queries, vectors, strict=True)
             ]
         else:
-            hits = [self.database.nearest(vector, k, where, approximate) for vector in vectors]
+            nearest = (self.database.nearest(vector, k, where, approximate) for vector in vectors)
+            hits = [list(found.values()) for found in nearest]
         by = f"cosine and words (BM25, weight {weight:g}), hybrid" if hybrid else "cosine"
         if self.about.compress != FULL:
             by += f" of {self.about.compress} vectors"
