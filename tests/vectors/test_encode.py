@@ -115,6 +115,13 @@ def test_one_file_holds_the_vectors_and_says_their_type(config, toy_model, tmp_p
     assert not (tmp_path / f"vectors.{kind}.parts").exists()
 
 
+@pytest.mark.parametrize("output", ["at-12:30", "s3:v.parquet"])
+def test_a_path_that_looks_like_a_url_is_a_path(config, tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    run(replace(config, output=Path(output)))
+    assert Path(output).exists()
+
+
 def test_ids_are_written_instead_of_texts_and_a_null_is_the_empty_text(config, tmp_path, toy_model):
     rows = [{"id": 7, "words": "the cat"}, {"id": 70, "words": None}, {"id": 3, "words": "a dog"}]
     file = write_rows(tmp_path / "in.parquet", rows)

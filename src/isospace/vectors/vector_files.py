@@ -126,12 +126,12 @@ class FileLayout:
                 return
             with self._writer(temporary) as writer:
                 for part in parts:
-                    writer.write_table(pq.read_table(part, partitioning=None))
+                    writer.write_table(pq.read_table(part.absolute(), partitioning=None))
 
     def _writer(self, path: Path) -> pq.ParquetWriter:
         """Open a Parquet writer that compresses texts, but not vectors."""
         return pq.ParquetWriter(
-            path,
+            path.absolute(),  # pyarrow would read v-12:30.parquet as a URL
             self.schema,
             use_dictionary=False,
             compression={self.key: "zstd"},
