@@ -53,7 +53,10 @@ PROBES = (
     "x",
     "",
 )
-"""Texts for the comparison: several scripts and lengths, a truncated text, and an empty one."""
+"""Texts that test whether a saved model gives the same vectors as the encoder.
+
+Several scripts and lengths, a truncated text, and an empty one.
+"""
 
 
 class Encoder(TextEncoder):

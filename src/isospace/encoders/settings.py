@@ -74,7 +74,9 @@ class Prompts:
     def of_model(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
         """Return the prompts of a model.
 
-        `default` names the prompt of texts without a side.
+        The rules are those of sentence-transformers' `encode`, `encode_query` and
+        `encode_document`, with one exception: an empty `document` prompt does not hide a `passage`
+        prompt. `default` names the prompt of texts without a side.
 
         >>> Prompts.of_model({"query": "query: ", "document": "", "passage": "passage: "}, None)
         Prompts(plain='', query='query: ', document='passage: ', default_route=None)
