@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from routed import write_static
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
@@ -193,6 +194,13 @@ def test_missing_packages_are_named_with_their_extra(encoder, tmp_path, monkeypa
     monkeypatch.setattr("isospace.system.imports.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"isospace\[onnx\]"):
         save_onnx(encoder, tmp_path / "model", card)
+
+
+def test_word_vectors_are_refused(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
+    with pytest.raises(UserError, match="needs a transformer.* Use `to` st"):
+        export(str(write_static(toy_model, tmp_path / "static")), "onnx", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
 
 
 def test_a_model_that_is_no_graph_is_refused(encoder, tmp_path, monkeypatch):

@@ -116,6 +116,11 @@ class _Graph(nn.Module):
 def _require_exportable(encoder: Encoder) -> None:
     require_one_way(encoder.prompts, encoder.source, "an ONNX graph")
     require_classic(encoder)
+    if not encoder.is_transformer:
+        raise UserError(
+            f"{encoder.source}: an ONNX graph needs a transformer, and this model looks up word "
+            "vectors. Use `to` st"
+        )
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(
             f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
