@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
 from torch import nn
 from toy import sentences
 from toy_decoder import write_toy_decoder
 
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.places import SUMS, require_undamaged
 from isospace.encoders.saving import require_parity, require_read_alike, save_model
@@ -72,6 +73,18 @@ def test_what_sentence_transformers_reads_in_another_way_is_refused(toy_model, t
         else:
             with pytest.raises(UserError, match='set "padding_side": "right"'):
                 require_read_alike(encoder)
+
+
+def test_poolings_in_another_order_than_saved_ones_are_refused_before_training(toy_model):
+    transformer = load_encoder(str(toy_model), device="cpu").model[0]
+
+    def joined(*modes):
+        modules = [transformer, Pooling(32, modes)]
+        return Encoder(SentenceTransformer(modules=modules, device="cpu"), "model")
+
+    require_read_alike(joined("cls", "mean"))
+    with pytest.raises(UserError, match="in the order mean, cls"):
+        require_read_alike(joined("mean", "cls"))
 
 
 def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):

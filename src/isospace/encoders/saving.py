@@ -100,8 +100,7 @@ def _save_module(module: Any, folder: Path) -> None:
         }
         write_json(folder / "sentence_bert_config.json", config)
     elif isinstance(module, Pooling):
-        used = module.pooling_mode  # a name, or several whose results are concatenated
-        used = [used] if isinstance(used, str) else used
+        used = _modes(module)
         config = {"word_embedding_dimension": module.embedding_dimension}
         config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
         config["include_prompt"] = module.include_prompt
@@ -117,6 +116,12 @@ def _save_module(module: Any, folder: Path) -> None:
         path = folder / module.config_file_name
         if path.is_file():
             write_json(path, _classic_config(json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _modes(pooling: Pooling) -> list[str]:
+    """Return the modes whose results a pooling concatenates, in its order."""
+    modes = pooling.pooling_mode
+    return [modes] if isinstance(modes, str) else list(modes)
 
 
 def _classic_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +174,20 @@ def require_classic(encoder: Encoder) -> None:
 
 
 def require_read_alike(encoder: Encoder) -> None:
-    """Refuse, before training, an encoder that sentence-transformers encodes differently."""
+    """Refuse, before training, an encoder that sentence-transformers encodes differently.
+
+    The saved folder of an encoder that joins poolings in an unusual order would give other vectors
+    too, so such an encoder is refused as well.
+    """
+    for module in encoder.model:
+        used = _modes(module) if isinstance(module, Pooling) else []
+        known = [mode for mode in _CLASSIC_POOLING if mode in used]
+        if used != known:
+            raise UserError(
+                f"{encoder.source}: joins poolings in the order {', '.join(used)}. Saved models "
+                f"have the order {', '.join(known)}, which all versions of sentence-transformers "
+                "read. Give a model with this order"
+            )
     plain = encoder.prompts.plain
     theirs = encoder.model.encode(list(PROBES), prompt=plain, show_progress_bar=False)
     gap = gap_between(encoder.embed(PROBES), np.asarray(theirs))
