@@ -198,7 +198,7 @@ def test_missing_packages_are_named_with_their_extra(encoder, tmp_path, monkeypa
 
 def test_word_vectors_are_refused(toy_model, tmp_path, monkeypatch):
     monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
-    with pytest.raises(UserError, match="needs a transformer.* Use `to` st"):
+    with pytest.raises(UserError, match=r"needs a transformer.* Use `to` st"):
         export(str(write_static(toy_model, tmp_path / "static")), "onnx", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
