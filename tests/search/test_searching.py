@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -225,6 +226,22 @@ def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
         index.refresh()
         assert list(looks) == [f"t{i}" for i in range(40)]
     assert len(reader) == 330  # it sees what the other wrote
+
+
+def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
+    rows = {(f"u{i}", f"u{i}"): (text, 1, None, None) for i, text in enumerate(sentences(10))}
+    vectors = np.ones((len(rows), index.about.dim), np.float32)
+    together = Barrier(2)
+
+    def add(_):
+        own = SearchIndex.open(folder).database
+        for _ in range(3):
+            together.wait()
+            own.write(rows, vectors)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(add, range(2)))
+    assert len(index) == len(TEXTS) + len(rows)
 
 
 def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):

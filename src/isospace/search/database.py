@@ -314,13 +314,13 @@ class Database:
         dim, form = self.compression.dim, self.compression.form
         return pa.schema(
             [
-                pa.field("id", pa.string()),
+                _key_field("id"),
                 pa.field("text", pa.string()),
                 vector_field("vector", form.numbers, dim),
                 *([vector_field(_BITS, "binary", dim)] if form.rescored else []),
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
                 pa.field(_FILE, pa.string()),
-                pa.field(_ROW, pa.string()),
+                _key_field(_ROW),
             ]
         )
 
@@ -607,6 +607,15 @@ class Database:
         with self._working("written"):
             config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
+
+
+def _key_field(name: str) -> pa.Field:
+    """Return the field of a part of the key.
+
+    If two processes add the same row at the same time, Lance adds it twice unless it knows the key.
+    """
+    known = {"lance-schema:unenforced-primary-key": "true"}
+    return pa.field(name, pa.string(), nullable=False, metadata=known)
 
 
 def _filtered(query: Any, condition: Any) -> Any:

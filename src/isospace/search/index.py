@@ -101,7 +101,7 @@ class About:
     bm25_weight: float | None = None
     pooling: PoolingName | None = None
     compress: FormName = FULL
-    format: int = 3
+    format: int = 4
 
     @property
     def prompts(self) -> Prompts:
