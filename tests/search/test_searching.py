@@ -8,11 +8,14 @@ from threading import Barrier
 import numpy as np
 import pytest
 from command_line import run
+from routed import write_routed
 from search_index import TEXTS, YEARS
 from toy import sentences
 
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
+from isospace.operators.nearest import unit_rows
 from isospace.search import Changes, SearchIndex, database, index as module
 from isospace.search.database import Row
 from isospace.search.index import About
@@ -226,6 +229,18 @@ def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
         index.refresh()
         assert list(looks) == [f"t{i}" for i in range(40)]
     assert len(reader) == 330  # it sees what the other wrote
+
+
+def test_an_index_of_a_model_with_mapped_queries_is_searched_with_its_base_too(toy_model, tmp_path):
+    base, routed = write_routed(toy_model, tmp_path)
+    SearchIndex.create(tmp_path / "index", str(routed)).add(TEXTS[:9], map(str, range(9)))
+    for model in (None, base):
+        encoder = load_encoder(str(model or routed), device="cpu")
+        documents = unit_rows(encoder.embed(TEXTS[:9], side="document"))
+        wanted = documents @ unit_rows(encoder.embed(["a cat"], side="query"))[0]
+        hits = SearchIndex.open(tmp_path / "index", model).search("a cat", k=9).hits[0]
+        expected = [wanted[int(hit.id)] for hit in hits]
+        assert [hit.cosine for hit in hits] == pytest.approx(expected, abs=1e-5)
 
 
 def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
