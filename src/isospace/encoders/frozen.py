@@ -142,7 +142,7 @@ class FrozenEncoder(Encoder):
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
     ) -> None:
-        """Announce the texts that a command will encode (`VectorSource.expect`)."""
+        """Announce the texts that a command will encode (`EndpointVectors.expect`)."""
         prompted = (self._prompted(texts, side) for side, texts in asked)
         self.given.expect(chain.from_iterable(prompted), progress)
 
