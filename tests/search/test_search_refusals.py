@@ -13,7 +13,7 @@ from search_index import TEXTS
 from toy import write_toy_model
 
 from isospace.errors import UserError
-from isospace.search import SearchIndex, database
+from isospace.search import SearchIndex, database, index as module
 from isospace.search.index import About
 
 
@@ -148,3 +148,18 @@ def test_arguments_that_make_no_sense(index, tmp_path, monkeypatch, use, message
         use(index)
     assert not Path("new").exists()
     assert len(index) == len(TEXTS)
+
+
+def test_an_index_that_another_process_has_made_meanwhile_is_kept(toy_model, tmp_path, monkeypatch):
+    fit = module.fit_compression
+
+    def made_meanwhile(*arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "fit_compression", fit)
+            SearchIndex.create(tmp_path / "index", str(toy_model)).add(["a cat"], ["a"])
+        return fit(*arguments)
+
+    monkeypatch.setattr(module, "fit_compression", made_meanwhile)
+    with pytest.raises(UserError, match="already an index"):
+        SearchIndex.create(tmp_path / "index", str(toy_model))
+    assert len(SearchIndex.open(tmp_path / "index")) == 1

@@ -280,6 +280,7 @@ class SearchIndex:
             compress=compress,
         )
         compression = fit_compression(compress, encoder, fit_on, progress or Logged())
+        require_room(folder)  # again: another process may have made the index meanwhile
         database = Database(folder, columns, compression, new=True)
         if compress != FULL:
             write_compression(folder / COMPRESSION, compression)
