@@ -74,6 +74,21 @@ def test_zca_gradient_is_exact_where_eigenvalues_meet(dim):
     assert gradcheck(lambda x: (whiten(x) * weight).sum(), x)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("gap", [0.0, 1e-7, 1e-4])
+def test_zca_gradient_is_stable_in_float32_where_eigenvalues_nearly_meet(gap, groups):
+    """In groups of two by the closed form, in one of four by divided differences."""
+    signs = torch.tensor([[1.0, 1], [1, -1]], dtype=torch.float64)
+    columns = torch.kron(torch.kron(signs, signs), signs)[:, 1:5]
+    x = columns * (1 + gap * torch.arange(4)) @ torch.linalg.qr(random(4, 4))[0]
+    found = []
+    for precise in (x.float(), x.float().double()):
+        leaf_of = precise.requires_grad_()
+        out = whiten(leaf_of, groups=groups)
+        found += torch.autograd.grad(out, leaf_of, random(8, 4, seed=1).to(out))
+    torch.testing.assert_close(found[0].double(), found[1], rtol=0, atol=5e-6)
+
+
 @pytest.mark.parametrize("stop_gradient", [False, True])
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
 @pytest.mark.parametrize(("batch", "groups"), [(6, 1), (4, 2), (9, 1), (20, 1), (20, 5)])

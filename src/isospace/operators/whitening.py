@@ -72,11 +72,12 @@ def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
 
 
 def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first row of the symmetric inverse root of `C = [[a, b], [b, c]]`; no gradient.
+    """Return the first row of the symmetric inverse root of `C = [[a, b], [b, c]]`.
 
     The root is `(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton.
-    It is `C / tr(C)^1.5` for rank one, and 0 without variance. The computation scales `C` to trace
-    1. `a` and `c` are variances (...), `b` covariances (...).
+    It has no difference of eigenvalues, so its gradient is exact where they meet. The root is
+    `C / tr(C)^1.5` for rank one, and 0 without variance. The computation scales `C` to trace 1. `a`
+    and `c` are variances (...), `b` covariances (...).
 
     >>> zca_pairs(torch.tensor(4.0), torch.tensor(0.0), torch.tensor(0.25))
     (tensor(0.5000), tensor(0.))
@@ -87,11 +88,11 @@ def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     a, b, c = a / trace, b / trace, c / trace
     det = torch.addcmul(a * c, b, b, value=-1)  # about the smaller eigenvalue if that is tiny
     full = det > 2 * torch.finfo(det.dtype).eps
-    r = torch.where(full, det, 0.0).sqrt()
-    scale = torch.where(full, torch.addcmul(det, det, r, value=2), 1.0).mul_(trace).rsqrt_()
-    scale.mul_(present)
+    det = torch.where(full, det, 1.0)
+    r = det.sqrt()
+    scale = (torch.where(full, det * (1 + 2 * r), 1.0) * trace).rsqrt() * present
     own, cross = torch.where(full, c + r, a), torch.where(full, 0 - b, b)  # -b of 0 prints as -0
-    return own.mul_(scale), cross.mul_(scale)
+    return own * scale, cross * scale
 
 
 class _ZCA(torch.autograd.Function):
@@ -243,8 +244,8 @@ def whiten(
         dealt = centred if permutation is None else permute_columns(centred, permutation)
         rows = split_groups(dealt, groups)
         batch, size = rows.shape[-2:]
-        if method == "zca" and size == 2 and stop_gradient:
-            out = _whiten_pairs(rows, eps)
+        if method == "zca" and size == 2:
+            out = _whiten_pairs(rows, eps, stop_gradient)
         elif method == "zca" and batch < size:
             out = _whiten_few_rows(rows, eps, stop_gradient)
         else:
@@ -287,13 +288,13 @@ def _whiten_few_rows(rows: Tensor, eps: float, stop_gradient: bool) -> Tensor:
     return (left @ constant + through).to(rows)
 
 
-def _whiten_pairs(rows: Tensor, eps: float) -> Tensor:
-    """Whiten groups of two columns (..., batch, 2) by the symmetric root, a constant.
+def _whiten_pairs(rows: Tensor, eps: float, stop_gradient: bool) -> Tensor:
+    """Whiten groups of two columns (..., batch, 2) by the symmetric root in closed form.
 
     This is faster than hundreds of eigensystems and matrix products of order 2.
     """
     partner = rows.flip(-1)
-    with torch.no_grad():
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
         variance, covariance = rows.square().mean(-2) + eps, (rows * partner).mean(-2)
         own, cross = zca_pairs(variance, covariance, variance.flip(-1))
     return rows * own.unsqueeze(-2) + partner * cross.unsqueeze(-2)
