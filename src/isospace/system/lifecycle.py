@@ -28,17 +28,19 @@ def stoppable(how_to_go_on: Callable[[], str]) -> Iterator[StopRequest]:
 
 @contextmanager
 def stopping(how_to_go_on: Callable[[], str]) -> Iterator[None]:
-    """Turn a signal or a full disk in a block into `Stopped`.
+    """Turn a signal, a full disk or another error of the system in a block into `Stopped`.
 
-    `how_to_go_on` returns a text that says what is left of the work, and how to continue.
+    `how_to_go_on` returns a text that says what is left of the work, and how to continue. This
+    would be wrong for a lost connection, a closed pipe of standard output, and a file or folder
+    that was removed; these errors are not changed.
     """
     try:
         yield
     except KeyboardInterrupt as error:
         raise Interrupted(f"interrupted; {how_to_go_on()}") from error
-    except ConnectionError:  # no disk: a network, or a closed pipe of standard output
+    except (ConnectionError, FileNotFoundError):
         raise
-    except OSError as error:  # a full disk
+    except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise Stopped(f"{reason}; {how_to_go_on()}") from error
 
