@@ -1,5 +1,7 @@
 """Every family's fast layers equal transformers' own, and which path an encoder takes."""
 
+import gc
+
 import pytest
 import torch
 from model_families import MODELS, SIZES, make, remade
@@ -36,6 +38,20 @@ def exact_rotation(monkeypatch):
         return tuple(x * cosine + half(x) * sine for x in (query, key))
 
     monkeypatch.setattr(modeling_modernbert, "apply_rotary_pos_emb", rotated)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_only_autograd_keeps_numbers_of_the_tokens(name):
+    """A part of a batch that is encoded again for its gradient must keep none."""
+    model = make(name).train()
+    ids, mask = _batch(padding=model.config.pad_token_id)
+    earlier = {id(one) for one in gc.get_objects()}
+    with torch.autograd.graph.saved_tensors_hooks(lambda _: None, lambda _: None):
+        states = fast.forward(model, ids, mask, False)
+    made = [x for x in gc.get_objects() if type(x) is torch.Tensor and id(x) not in earlier]
+    packed_tokens = int(mask.sum())
+    assert states.requires_grad
+    assert not [x.shape for x in made if x.is_floating_point() and len(x) == packed_tokens]
 
 
 @pytest.mark.usefixtures("exact_rotation")

@@ -120,12 +120,13 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, cosine: Tensor, sine: Tensor, heads: int) -> Tensor:
-        ctx.turns, ctx.heads = (cosine, sine), heads
+        ctx.save_for_backward(cosine, sine)
+        ctx.heads = heads
         return _turned(rows, cosine, sine, heads)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        cosine, sine = ctx.turns
+        cosine, sine = ctx.saved_tensors
         return _turned(gradients[0], cosine, -sine, ctx.heads), None, None, None
 
 
