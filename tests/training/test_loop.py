@@ -319,7 +319,10 @@ def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
     loop.training.optimizer.zero_grad()
 
     torch.manual_seed(5)
+    passes = []
+    loop.training.encoder.register_forward_pre_hook(lambda *_: passes.append(1))
     again = backward(loop.training, 0)[0]
+    assert len(passes) == 2 * len(parts), "a part is encoded again, because nothing of it is kept"
     assert torch.rand(1) == after
     assert again == {name: float(term.detach()) for name, term in terms.items()}
     found = gradients(loop)
