@@ -86,7 +86,6 @@ def test_python_quick_start_names_exist():
 
 @pytest.fixture(scope="module")
 def site():
-    """The folder of the site, just built."""
     pytest.importorskip("zensical", reason="zensical needs Python 3.11")
     built = subprocess.run(
         [sys.executable, "scripts/docs.py"], cwd=ROOT, capture_output=True, text=True

@@ -142,7 +142,6 @@ def test_what_is_written_is_what_was_judged(adapted, config):
 
 
 def test_bm25_has_its_interval(adapted):
-    """On the validation pairs and on the test pairs."""
     searched, results = read_candidates(adapted.run.folder), adapted.results
     assert list(searched.baselines) == ["BM25", "base model + BM25"]
     for found in searched.baselines.values():

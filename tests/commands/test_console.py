@@ -15,7 +15,6 @@ from isospace.commands.printing import print_json
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Standard error is a terminal of 80 columns."""
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TTY_INTERACTIVE", "1")
     monkeypatch.setenv("TERM", "xterm")

@@ -22,7 +22,6 @@ from isospace.training.run import Run
 
 @pytest.fixture
 def words(tmp_path):
-    """A vector of eight numbers for each word of the corpus."""
     vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
     lines = [
         " ".join([word, *map(str, row)]) for word, row in zip(WORDS, vectors.tolist(), strict=True)

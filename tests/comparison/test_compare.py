@@ -214,7 +214,6 @@ def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
 
 
 def _words(base, budget):
-    """The settings as options."""
     return ["--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model, "--seeds", "1",
             "--batch-size", "8", "--budget", str(budget), "sentences", "--evaluations", "1", "--precision", "float32"]  # fmt: skip
 

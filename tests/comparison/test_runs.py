@@ -51,7 +51,6 @@ def write_scored(
 
 
 def rewrite(run, **parts):
-    """Other values of some columns of a run's items."""
     run.write_items(**{part: run.items(part) | parts.get(part, {}) for part in PARTS})
 
 

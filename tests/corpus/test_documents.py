@@ -565,7 +565,6 @@ def test_a_format_whose_library_is_missing_says_what_to_install(monkeypatch):
 
 
 def saved(file) -> bytes:
-    """A document of python-docx as a file."""
     content = io.BytesIO()
     file.save(content)
     return content.getvalue()

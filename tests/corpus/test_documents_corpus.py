@@ -48,13 +48,11 @@ def titled(n: int) -> list[dict[str, str]]:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A folder for documents, with nothing in it."""
     (tmp_path / "in").mkdir()
     return tmp_path / "in"
 
 
 def write(folder: Path, rows: list[dict[str, str]]) -> None:
-    """Write a file of Markdown for each row."""
     for row in rows:
         (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
 

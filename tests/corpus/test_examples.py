@@ -27,7 +27,6 @@ Row = tuple[str, ...]
 
 
 def rows(count: int, texts: int = 3) -> list[Row]:
-    """Examples of distinct texts."""
     return list(zip(*(sentences(count, seed) for seed in range(texts)), strict=True))
 
 
@@ -55,12 +54,10 @@ def load_labelled(file: str, cache: Path, exclude: Row = (), held_out: int = 0) 
 
 
 def examples_of(corpus: Corpus, texts: int = 3) -> list[Row]:
-    """What may be trained on."""
     return [tuple(corpus[int(row) + t] for t in range(texts)) for row in corpus.train_rows]
 
 
 def labelled(corpus: Corpus, places: Sequence[int]) -> list[Row]:
-    """The examples at these places with their labels."""
     return [(corpus[2 * i], corpus[2 * i + 1], corpus.classes[corpus.labels[i]]) for i in places]
 
 
@@ -107,7 +104,6 @@ def test_the_third_text_is_checked_too(tmp_path):
 
 
 def held_pairs(corpus: Corpus) -> set[Row]:
-    """All validation and test pairs."""
     return {*corpus.pairs.dev, *corpus.pairs.test}
 
 
@@ -140,7 +136,6 @@ def long_rows(count: int) -> list[Row]:
 
 
 def twin(row: Row) -> Row:
-    """The same with the third word of each text changed."""
     return tuple(" ".join([*words[:2], "otherwise", *words[3:]]) for words in map(str.split, row))
 
 
@@ -251,7 +246,6 @@ def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
 
 @pytest.fixture
 def config(toy_model, tmp_path) -> TrainConfig:
-    """Ten updates on triples without noise or head."""
     file = put(tmp_path / "triples.csv", rows(200))
     return TrainConfig(
         text=CorpusConfig(corpus=(file,), columns=TRIPLE),
@@ -270,7 +264,6 @@ def config(toy_model, tmp_path) -> TrainConfig:
 
 @pytest.fixture
 def of_labels(config, tmp_path) -> TrainConfig:
-    """Ten updates on labelled pairs without noise."""
     file = put_labelled(tmp_path / "nli.jsonl", labelled_rows(240))
     text = CorpusConfig(corpus=(file,), columns=PAIR, label_column="label", held_out=20)
     return replace(config, text=text, objective=SBERTSoftmax())

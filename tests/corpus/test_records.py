@@ -186,7 +186,6 @@ def test_documents_of_a_folder(tmp_path):
 
 @pytest.fixture
 def store():
-    """An object store."""
     store = fsspec.filesystem("memory")
     yield store
     store.store.clear()

@@ -64,7 +64,6 @@ def modules_folder(toy_model, tmp_path) -> Path:
 
 @pytest.fixture
 def transformer_folder(toy_model, tmp_path) -> Path:
-    """A Hugging Face folder whose architecture is its own."""
     folder = shutil.copytree(toy_model, tmp_path / "with-architecture")
     path = folder / "config.json"
     own = {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}

@@ -72,7 +72,6 @@ def test_each_view_is_made_from_its_text(encoder):
 
 @pytest.mark.parametrize("rate", [0.05, 0.9])
 def test_rate_of_a_view_is_the_rate_used(encoder, rate):
-    """Every dropout mask and every attention matrix shows the view's rate."""
     zeros = []
 
     def count(module, inputs, output):

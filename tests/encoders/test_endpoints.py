@@ -159,8 +159,6 @@ def test_evaluate_index_search_and_encode_take_the_address_and_the_run(
 
 
 def _with(change):
-    """Change the items of an answer."""
-
     def changed(items):
         change(items)
         return items
@@ -311,7 +309,6 @@ def test_settings_of_what_is_not_done_here_are_refused(name, text, tmp_path):
 
 @pytest.fixture
 def vectors(base, tmp_path) -> Path:
-    """Texts with the vectors of the local model."""
     file = tmp_path / "given.parquet"
     made = [vector.tolist() for vector in load_encoder(str(base)).embed(TEXTS)]
     pq.write_table(pa.table({"passage": TEXTS, "embedding": made}), file)

@@ -85,7 +85,6 @@ def plain(folder, count):
 
 
 def whole(half, sentences):
-    """The sentence that begins so."""
     return next(sentence for sentence in sentences if sentence.startswith(half))
 
 
@@ -221,7 +220,6 @@ def passages_by_title(rows):
 
 
 def rank_of(query, right, others):
-    """The rank of the right text among others."""
     query, right, *others = encode([query, right, *others]).astype(np.float64)
     return rank_by_a_loop(query, right, others)
 

@@ -14,7 +14,6 @@ from isospace.operators.nearest import product_blocks, unit_rows
 
 
 def rank_rows(queries, targets):
-    """The target of each query stands in its own row."""
     return rank_targets(queries, targets, np.arange(len(queries)))
 
 

@@ -49,7 +49,6 @@ def test_base_and_adapted_model_are_opened(adapted, session, toy_model):
 
 
 def test_the_ranks_are_those_of_adapt(adapted, session):
-    """What a query finds on the page is what adapt says of it."""
     gained, lost = session.changes.gained, session.changes.lost
     assert (gained, lost) == (adapted.candidates.better, adapted.candidates.worse)
     assert len(gained) == 10

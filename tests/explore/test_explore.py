@@ -31,7 +31,6 @@ QUERY = "the big dog runs in the city"
 
 
 def cosines(encode, query, texts):
-    """By a loop."""
     u = encode([query])[0].astype(float)
     vectors = [v.astype(float) for v in encode(texts)]
     return [u @ v / np.sqrt((u @ u) * (v @ v)) for v in vectors]
@@ -48,7 +47,6 @@ def client(session):
 
 
 def text_of(page):
-    """What is read on a page."""
     return " ".join(unescape(re.sub(r"<[^>]+>", "", page)).split())
 
 

@@ -36,7 +36,6 @@ def address(session) -> Iterator[str]:
 
 @pytest.fixture
 def browser(chromium, address) -> Chrome:
-    """The first page, in the light."""
     open_page(chromium, address)
     return chromium
 
@@ -56,7 +55,6 @@ def leave(browser: Chrome, act: Callable[[], object]) -> None:
 
 
 def read_lists(browser: Chrome) -> list[list[tuple[str, str]]]:
-    """Cosine and text of each hit in each column."""
     return [
         [
             (hit.find_element(By.CSS_SELECTOR, ".cosine").text, hit.find_element(By.TAG_NAME, "a").text)

@@ -43,7 +43,6 @@ def card(usage: Usage) -> str:
 
 
 def chain(encoder, *parts):
-    """The encoder with other modules behind its transformer."""
     encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
     return encoder
 

@@ -26,7 +26,6 @@ def mean(values):
 
 
 def several_positives():
-    """L2 with a weight of 2."""
     total = 0.0
     for i in range(N):
         rows = [[cosine(A[i], y) / TAU for y in positive] for positive in (B, C)]

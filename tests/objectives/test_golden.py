@@ -517,7 +517,6 @@ def test_dropout_of_mocose_s_head_scales_what_it_keeps():
 
 
 def vascl_of(file, precision, **options):
-    """The objective with the file's constants, and its head with the file's weights."""
     objective = objectives.VaSCL(
         neighbours=int(file["topk"]),
         radius=float(file["eps"]),

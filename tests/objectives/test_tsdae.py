@@ -80,7 +80,6 @@ def targets(file):
 
 
 def check_loss(file, precision, loss, parameters):
-    """The loss, and the gradients that the file has."""
     scalar(loss, file[f"official_loss_{precision}"], {"f64": 1e-10, "f32": 5e-6}[precision])
     loss.backward()
     known = [key for key in file if key.startswith("official_grad_") and key.endswith(precision)]

@@ -214,7 +214,6 @@ def views_of(file):
 
 
 def by_groups(x, permutation, groups):
-    """The columns in the order of the permutation, in groups."""
     permuted = torch.take_along_dim(x.double(), permutation.unsqueeze(1), dim=-1)
     return split_groups(permuted, groups)
 

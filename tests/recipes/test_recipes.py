@@ -175,7 +175,6 @@ def once(path, write):
 
 
 def encoder(config, folder, *, masked_words=False):
-    """Return a tiny encoder of the family of the recipe's model."""
     width = (1024 if "large" in config.model else 768) // _NARROWER
     roberta = "roberta" in config.model
     family, write = ("roberta", write_toy_roberta) if roberta else ("bert", write_toy_model)
@@ -185,7 +184,6 @@ def encoder(config, folder, *, masked_words=False):
 
 
 def narrowed(config, folder):
-    """Return settings whose objective fits the tiny encoder."""
     changed = {}
     if isinstance(config.objective, WhitenedCSE) and config.objective.groups:
         changed["groups"] = config.objective.groups // _NARROWER
@@ -197,7 +195,6 @@ def narrowed(config, folder):
 
 
 def corpus(config, folder):
-    """Return a corpus in the format that the recipe reads."""
     text = config.text
     if config.views == "pairs":
         return once(folder / "documents", write_documents)

@@ -23,7 +23,6 @@ def run(tmp_path) -> Run:
 
 
 def values(chart: Any, layer: int = 0) -> list[dict[str, Any]]:
-    """The data of a layer of a chart."""
     made = chart.to_dict()
     data = made["layer"][layer].get("data", made.get("data"))
     return data["values"] if "values" in data else made["datasets"][data["name"]]

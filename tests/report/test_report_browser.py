@@ -36,7 +36,6 @@ def page(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory) -> Path:
-    """The page of a comparison with STS scores."""
     folder = tmp_path_factory.mktemp("comparison") / "which"
     write_comparison(folder, sts=True)
     return write_report(collect([folder]))
@@ -50,7 +49,6 @@ def any_page(request, chromium) -> Chrome:
 
 @pytest.fixture
 def browser(chromium, page) -> Chrome:
-    """The page, freshly opened, in the light, with the logs of what came before thrown away."""
     open_page(chromium, page.as_uri())
     return chromium
 

@@ -31,7 +31,6 @@ from isospace.system.tables import Table, write_tables
 
 @pytest.fixture
 def which(tmp_path):
-    """The folder of a comparison."""
     write_comparison(tmp_path / "which")
     return tmp_path / "which"
 

@@ -22,7 +22,6 @@ TEXTS = {
 
 @pytest.fixture
 def kb(toy_model, tmp_path, monkeypatch):
-    """A folder of documents, indexed from the folder that holds it."""
     work = tmp_path / "parent"
     (work / "kb").mkdir(parents=True)
     monkeypatch.chdir(work)
@@ -95,7 +94,6 @@ def long(passages: int, seed: int = 1) -> str:
 
 @pytest.fixture
 def indexed(toy_model, tmp_path, monkeypatch):
-    """Index a file of these rows by these options; what changed."""
     monkeypatch.chdir(tmp_path)
 
     def index(*rows, name="t.jsonl", reading=CUT, id_column=None, **options) -> Changes:

@@ -24,7 +24,6 @@ WEIRD = ["it's", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "%_", "ðŸ˜
 
 
 def nearest(encode, query, texts, k):
-    """A dull loop over all pairs."""
     (vector,) = encode([query])
     cosines = [float(np.dot(vector, other)) for other in encode(texts)]
     order = sorted(range(len(texts)), key=lambda i: -cosines[i])[:k]

@@ -48,7 +48,6 @@ def show(browser: Any, width: int, scheme: str = "light", media: str = "screen")
 
 
 def requests(browser: Any) -> list[str]:
-    """What was asked for since the page was opened."""
     events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
     sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
     return [event["params"]["request"]["url"] for event in sent]

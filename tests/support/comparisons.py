@@ -20,15 +20,12 @@ class WarmJob:
         self._process = WarmProcess(isospace_main, list(job.command[command:]), **variables)
 
     def ended(self) -> Ended | None:
-        """How it ended, `None` while it runs."""
         return None if self._process.running else self.wait()
 
     def terminate(self) -> None:
-        """Ask it to stop."""
         self._process.send(signal.SIGTERM)
 
     def wait(self) -> Ended:
-        """How it ended, when it has."""
         status = self._process.wait()
         said = self._process.out + self._process.err
         with self._log.open("a", encoding="utf-8") as log:
@@ -38,7 +35,6 @@ class WarmJob:
 
 @pytest.fixture
 def warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells side by side start quickly."""
     monkeypatch.setattr("isospace.comparison.cells._Process", WarmJob)
 
 

@@ -39,7 +39,6 @@ def encoder(seed, dim):
 
 
 def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME), changes=None):
-    """Models of 16 and 12 dimensions."""
     encoders = encoders or (encoder(1, 16), encoder(2, 12))
     models = []
     for letter, name, encode in zip("AB", names, encoders, strict=False):
@@ -50,7 +49,6 @@ def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME), changes=N
 
 @contextmanager
 def served(session: Session) -> Iterator[str]:
-    """The address of a session's pages, while they are served."""
     from serving import running  # needs isospace[explore], as the next one does
 
     from isospace.explore.app import HOST, listen, make_server

@@ -74,6 +74,5 @@ def make(name, seed=0):
 
 
 def remade(name, **settings):
-    """A new model with other settings."""
     kind, config = MODELS[name]
     return kind(type(config)(**{**config.to_dict(), **settings}))

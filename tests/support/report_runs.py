@@ -155,7 +155,6 @@ def finish(
 
 
 def change(run: Run, **changes: Any) -> None:
-    """Write other results of a finished run."""
     write_results(run.results_path, changed(run.finished, changes))
 
 

@@ -17,7 +17,6 @@ def kept(run: Run) -> dict[str, np.ndarray]:
 
 
 def assert_same_weights(one: Run, other: Run) -> None:
-    """Two runs have written the same model."""
     ours, theirs = (load_file(run.model_folder / "model.safetensors") for run in (one, other))
     assert ours.keys() == theirs.keys()
     assert all(ours[name].equal(theirs[name]) for name in ours)

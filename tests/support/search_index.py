@@ -21,12 +21,10 @@ YEARS = [1900 + i % 100 for i in range(len(TEXTS))]
 
 
 def index_files(inputs, to, model=None, progress=None, **settings) -> files.IndexedFiles:
-    """Index by one call with the settings as arguments."""
     return files.index_files(IndexConfig(inputs, to, model, **settings), progress or Silent())
 
 
 def texts_of(folder) -> dict[str, str]:
-    """Id -> text of all that an index has."""
     hits = SearchIndex.open(folder).search("cat", k=1000).hits[0]
     found = {hit.id: hit.text for hit in hits}
     assert len(found) == len(hits)

@@ -89,7 +89,6 @@ def said(text: str | None, **message: Any) -> Response:
 
 @contextmanager
 def chatting(script: Script) -> Iterator[ChatServer]:
-    """Serve a script until the block ends."""
     server = ChatServer(script)
     with serving(server.app) as address:
         server.address = f"{address}/v1#{server.model}"
@@ -136,7 +135,6 @@ def refusal(status: int, message: str, **headers: str) -> JSONResponse:
 
 @contextmanager
 def served(encoder: Encoder) -> Iterator[EmbeddingServer]:
-    """A server on a free port of this machine."""
     server = EmbeddingServer(encoder)
     with serving(server.app) as address:
         server.url = f"{address}/v1"

@@ -28,13 +28,11 @@ pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
 @pytest.fixture(scope="session")
 def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the toy."""
     return write_toy_model(tmp_path_factory.mktemp("toy") / "bert")
 
 
 @pytest.fixture(scope="session")
 def toy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text file of 400 sentences."""
     path = tmp_path_factory.mktemp("corpus") / "text.txt"
     path.write_text("\n".join(sentences(400)) + "\n", encoding="utf-8")
     return path
@@ -143,7 +141,6 @@ def on_documents(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
 @pytest.fixture(scope="session")
 def of_documents(on_documents: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """The corpus of `on_documents`."""
     return load_corpus(on_documents.text, tmp_path_factory.mktemp("cache"))
 
 

@@ -70,7 +70,6 @@ def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
 
 
 def byte_pairs(*special: str) -> Tokenizer:
-    """Learn 400 byte pairs of the sentences."""
     pairs = Tokenizer(models.BPE())
     pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     pairs.train_from_iterator(

@@ -54,7 +54,6 @@ class Place:
     threads: int
 
     def enter(self) -> None:
-        """Take it."""
         for number, name in enumerate(self.streams, start=1):
             with open(name, "wb") as file:
                 os.dup2(file.fileno(), number)
@@ -130,7 +129,6 @@ def end_all() -> None:
 
 
 def isospace(*words: object) -> WarmProcess:
-    """The command line."""
     return WarmProcess(isospace_main, [str(word) for word in words])
 
 

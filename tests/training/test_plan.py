@@ -126,7 +126,6 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def in_float64():
-    """New loops compute in float64."""
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -36,7 +36,6 @@ def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
 
 
 def command(config, updates=30, batch=16):
-    """The words of `isospace` that train this run."""
     return [
         "train",
         "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,

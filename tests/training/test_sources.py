@@ -30,7 +30,6 @@ def encoder(toy_model):
 
 
 def made(encoder, plan, rows, micro=0, seed=0):
-    """The views of these rows of a corpus, (view, row, dim)."""
     sources = Sources(plan, encoder, seed)
     ids = [np.array(row) for row in encoder.tokens.ids(sentences(8))]
     batch = sources.batch([[ids[row] for row in rows]], np.array(rows), micro)
