@@ -1,4 +1,4 @@
-"""The kinds of maps, and the limit on the drop on other text."""
+"""The kinds of maps, merged weights, and the limit on the drop on other text."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from isospace.adaptation.candidates import (
     Candidate,
     by_pairs,
     by_texts,
+    merge,
     queries_by_pairs,
 )
 from isospace.adaptation.selection import Tried, ValidationScores, allowed_candidates
@@ -41,6 +42,38 @@ def test_every_map_of_a_row_is_tried_before_and_after_training(maps):
     last = [trained[1], *maps.others(trained[1])]
     assert {one.change for one in last} == {*maps.tried, maps.first}
     assert {one.share for one in last} == {0.75}
+
+
+def state(seed: int) -> dict[str, torch.Tensor]:
+    draws = torch.Generator().manual_seed(seed)
+    return {
+        "weight": torch.randn(50, 40, generator=draws),
+        "half": torch.randn(7, generator=draws).half(),
+        "zeros": torch.tensor([0.0, -0.0, 1e-38, -1e38]),
+        "positions": torch.arange(5) + seed,
+    }
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.numpy().tobytes()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_ends_are_start_and_result_bit_for_bit(share):
+    start, result = state(0), state(1)
+    result["zeros"] = torch.tensor([-0.0, 0.0, 1e38, 1e-38])
+    merged = merge(start, result, share)
+    end = (start, result)[int(share)]
+    for name in ("weight", "half", "zeros"):
+        assert bits(merged[name]) == bits(end[name])
+        assert merged[name].dtype == start[name].dtype
+    assert merged["positions"].tolist() == start["positions"].tolist()
+
+
+def test_between_them_is_the_weighted_mean():
+    start, result = state(0), state(1)
+    by_hand = 0.25 * start["weight"] + 0.75 * result["weight"]
+    torch.testing.assert_close(merge(start, result, 0.75)["weight"], by_hand)
 
 
 def change(points):

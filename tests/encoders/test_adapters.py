@@ -88,8 +88,7 @@ def test_the_plain_weights_are_what_the_adapters_come_to(model, tmp_path):
     np.testing.assert_allclose(theirs, vectors, atol=1e-6)
 
 
-def test_a_model_without_linear_layers_is_refused(toy_model, monkeypatch):
-    encoder = load_encoder(str(toy_model), device="cpu")
+def test_a_model_without_linear_layers_is_refused(encoder, monkeypatch):
     encoder.model[0].model.encoder.layer = torch.nn.ModuleList()
     encoder.model[0].model.pooler = None
     with pytest.raises(UserError, match=r"`lora` 4: .* \(bert\)"):

@@ -16,11 +16,6 @@ from isospace.views import View
 TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]
 
 
-@pytest.fixture
-def encoder(toy_model):
-    return load_encoder(str(toy_model), device="cpu")
-
-
 def one_batch(encoder: Encoder, texts=TEXTS):
     return encoder.tokens.collate(encoder.tokens.ids(texts))
 

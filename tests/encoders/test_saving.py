@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    Transformer,
+)
 from torch import nn
 from toy import sentences
-from toy_decoder import write_toy_decoder
+from toy_decoder import END, write_toy_decoder
 
-from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.encoder import PROBES, Encoder
+from isospace.encoders.loading import is_causal, load_encoder
 from isospace.encoders.places import SUMS, require_undamaged
 from isospace.encoders.saving import require_parity, require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
@@ -50,12 +55,11 @@ def test_dense_and_normalise_survive_in_the_classic_layout(toy_model, tmp_path):
     assert np.allclose(again.embed(sentences(5)), encoder.embed(sentences(5)), atol=1e-6)
 
 
-def test_foreign_modules_are_refused_and_nothing_is_left(toy_model, tmp_path):
+def test_foreign_modules_are_refused_and_nothing_is_left(encoder, tmp_path):
     class Doubled(nn.Module):
         def forward(self, features):
             return {**features, "sentence_embedding": features["sentence_embedding"] * 2}
 
-    encoder = load_encoder(str(toy_model), device="cpu")
     encoder.model.append(Doubled())
     with pytest.raises(UserError, match="Doubled"):
         save_model(encoder, tmp_path / "model")
@@ -85,6 +89,26 @@ def test_poolings_in_another_order_than_saved_ones_are_refused_before_training(t
     require_read_alike(joined("cls", "mean"))
     with pytest.raises(UserError, match="in the order mean, cls"):
         require_read_alike(joined("mean", "cls"))
+
+
+@pytest.mark.parametrize("family", ["qwen3", "llama", "llama, padded left", "gemma", "gpt2"])
+def test_a_folder_is_read_at_the_last_token_as_sentence_transformers_reads_it(tmp_path, family):
+    """Of the same folder, and of the one that is written; the empty text too."""
+    family, *left = family.split(", ")
+    texts = [*sentences(20), "x", *PROBES]
+    folder = write_toy_decoder(tmp_path / "decoder", family, "left" if left else "right")
+    encoder = load_encoder(str(folder), device="cpu")
+    assert encoder.pooling == "lasttoken"
+    assert is_causal(encoder)
+    assert encoder.tokenizer.pad_token == END
+    transformer = Transformer(str(folder))
+    transformer.tokenizer.pad_token = transformer.tokenizer.eos_token
+    theirs = SentenceTransformer(modules=[transformer, Pooling(32, "lasttoken")], device="cpu")
+    np.testing.assert_allclose(encoder.embed(texts), theirs.encode(texts), atol=2e-6)
+    save_model(encoder, tmp_path / "model")
+    again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(again.encode(texts), encoder.embed(texts), atol=2e-6)
+    assert load_encoder(str(tmp_path / "model"), device="cpu").pooling == "lasttoken"
 
 
 def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):

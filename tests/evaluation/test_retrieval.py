@@ -1,13 +1,14 @@
-"""Retrieval: ranks against a loop, measures of ranked lists, halves of sentences."""
+"""Retrieval: ranks against a loop, kept vectors, halves of sentences, ranked lists."""
 
 from itertools import permutations
 
 import ir_measures
 import numpy as np
 import pytest
+import torch
 from ranks import rank_by_a_loop, rank_targets
 
-from isospace.evaluation.pairs import remembering
+from isospace.evaluation.pairs import cached, remembering
 from isospace.evaluation.retrieval import MEASURES, halves, measure_ranking
 from isospace.operators import nearest
 from isospace.operators.nearest import product_blocks, unit_rows
@@ -58,6 +59,39 @@ def test_a_remembering_encoder_encodes_no_text_twice():
     assert again(["a"]).tolist() == [[1, 1]]
     assert calls == [["a", "bb"], ["ccc"]]
     assert again([]).shape == (0, 2)
+
+
+CACHED = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
+
+
+def test_vectors_are_made_once_unless_they_are_damaged(encoder, tmp_path, monkeypatch):
+    calls, embed = [], encoder.embed
+
+    def watched(texts, **rest):
+        calls.append(list(texts))
+        return embed(texts, **rest)
+
+    monkeypatch.setattr(encoder, "embed", watched)
+    first = cached(encoder, tmp_path)(CACHED)
+    assert np.array_equal(cached(encoder, tmp_path)(tuple(CACHED)), first)
+    assert calls == [CACHED]
+    assert np.array_equal(first, embed(CACHED))
+    [path] = tmp_path.rglob("*.npz")
+    content = bytearray(path.read_bytes())
+    content[bytes(content).find(first.tobytes()) + 7] ^= 8
+    path.write_bytes(content)
+    for _ in range(2):
+        assert np.array_equal(cached(encoder, tmp_path)(CACHED), first)
+    assert calls == [CACHED, CACHED]
+
+
+def test_other_weights_are_other_vectors(encoder, tmp_path):
+    before = cached(encoder, tmp_path)(CACHED)
+    with torch.no_grad():
+        next(encoder.parameters()).add_(0.1)
+    after = cached(encoder, tmp_path)(CACHED)
+    assert not np.array_equal(before, after)
+    assert np.array_equal(after, encoder.embed(CACHED))
 
 
 def test_halves_of_words():

@@ -33,11 +33,6 @@ from isospace.training.card import Usage
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
 
 
-@pytest.fixture
-def encoder(toy_model):
-    return load_encoder(str(toy_model), device="cpu")
-
-
 def card(usage: Usage) -> str:
     return usage.text
 

@@ -17,6 +17,8 @@ from warm import LESS_OTHER_TEXT, end_all, measure_less_other_text
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
 from isospace.evaluation import other_text
 from isospace.objectives import SimCSE
 from isospace.system.progress import warn_once
@@ -29,6 +31,12 @@ pytest_plugins = ["comparisons", "encode_files", "search_index"]
 @pytest.fixture(scope="session")
 def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_toy_model(tmp_path_factory.mktemp("toy") / "bert")
+
+
+@pytest.fixture
+def encoder(toy_model: Path) -> Encoder:
+    """The toy as an encoder that a test may change."""
+    return load_encoder(str(toy_model), device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,6 @@ from warm import run_together
 
 from isospace.config import objective_name
 from isospace.encoders import adapters
-from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import CT, PCL, ArcCSE, DiffCSE, MoCoSE, OffDropout, SimCSE, WhitenedCSE
 from isospace.system.lifecycle import random_state, set_random_state
@@ -143,8 +142,7 @@ def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):
     assert double.sentences_per_step == 16
 
 
-def test_an_encoder_without_dropout_is_refused(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
+def test_an_encoder_without_dropout_is_refused(encoder):
     encoder.noise.set(0.0)
     with pytest.raises(UserError, match=r"identical.*`dropout` 0\.1"):
         build_parts(CONFIG, encoder)

@@ -8,7 +8,6 @@ import torch
 from toy import sentences
 
 from isospace.config import TrainConfig
-from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import ArcCSE
 from isospace.training.batches import Sources
@@ -22,11 +21,6 @@ PLAN = [
     View(0.0, perturb=ShuffledPositions()),
     View(0.0, edit=Repeat(), perturb=CutOff("elements", 0.3)),
 ]
-
-
-@pytest.fixture
-def encoder(toy_model):
-    return load_encoder(str(toy_model), device="cpu")
 
 
 def made(encoder, plan, rows, micro=0, seed=0):

@@ -75,11 +75,10 @@ def test_the_card_describes_the_model_in_the_folder(config, finished_run):
     assert not any(said in unchanged for said in ("Updates", "Trained on", "bibtex"))
 
 
-def test_the_vectors_kept_are_those_of_the_base_and_the_saved_model(finished_run, toy_model):
+def test_the_vectors_kept_are_those_of_the_base_and_the_saved_model(finished_run, encoder):
     sample = finished_run.sample
     assert len(sample.sentences) == 40  # the held-out tenth, which is too little to split
     assert set(sample.sentences) < set(sentences(400))
-    encoder = load_encoder(str(toy_model), device="cpu")
     base = encoder.embed(sample.sentences)
     assert np.allclose(sample.before, base, atol=2e-3)
     encoder.model.load_state_dict(load_file(finished_run.kept_weights))

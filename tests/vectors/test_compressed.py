@@ -28,9 +28,8 @@ def _narrow_forms(monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["binary", "binary-both", "binary-rescored", "pca-64-int8"])
-def test_documents_and_queries_are_compressed_alike(config, toy_model, tmp_path, form):
+def test_documents_and_queries_are_compressed_alike(config, encoder, tmp_path, form):
     run(replace(config, compress=form))
-    encoder = load_encoder(str(toy_model), device="cpu")
     compression = Compression.fit(form, encoder.embed(TEXTS))
     numbers = compression.numbers(encoder.embed(TEXTS))
     assert column(config.output).dtype == numbers.dtype

@@ -32,10 +32,9 @@ from isospace.errors import UserError
 from isospace.vectors import encode as module
 
 
-def test_every_row_gets_its_vector(config, toy_model):
+def test_every_row_gets_its_vector(config, encoder):
     watched = Watched()
     encoded = module.encode(config, watched)
-    encoder = load_encoder(str(toy_model), device="cpu")
     rows = [*range(0, ROWS, 9), *range(ROWS - 4, ROWS)]
     alone = np.concatenate([encoder.embed([TEXTS[row]]) for row in rows])  # without neighbours
     assert np.allclose(column(config.output)[rows], alone, atol=1e-6)

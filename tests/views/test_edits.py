@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from golden_files import files, read
 
-from isospace.encoders.loading import load_encoder
 from isospace.objectives import ArcCSE
 from isospace.training.batches import Sources
 from isospace.views import Vocabulary
@@ -116,8 +115,7 @@ def test_of_spans_at_one_place_the_longer_holds_the_shorter():
         assert {0, tokens} <= ends
 
 
-def test_the_views_of_arccse_s_triplet_lose_more_and_more(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
+def test_the_views_of_arccse_s_triplet_lose_more_and_more(encoder):
     ids = [np.array(row) for row in encoder.tokens.ids(["a big red dog reads " * 4] * 9)]
     batch = Sources(ArcCSE().views, encoder, 0).batch([ids], np.arange(9), 0)
     gone = [view == encoder.vocabulary.mask_id for view in batch.input_ids.chunk(3)]
@@ -138,8 +136,7 @@ def test_whole_words_are_deleted_and_never_all():
     assert seen == {1, 2, 3, 4}
 
 
-def test_words_begin_where_the_tokenizer_says(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
+def test_words_begin_where_the_tokenizer_says(encoder):
     [ids] = map(np.array, encoder.tokens.ids(["the cat xyz sat"]))
     words = ids[encoder.vocabulary.inner(ids)]
     assert encoder.vocabulary.word_numbers(words).tolist() == [0, 1, 2, 2, 2, 3]
