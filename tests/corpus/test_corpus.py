@@ -165,14 +165,14 @@ def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
     piped = "".join(f"{sentence}\n" for sentence in good).encode()
     for names in ((put(tmp_path, good), put(tmp_path, good, "renamed.txt")), ("-", "-")):
         loaded = []
-        for name in names:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
-            loaded.append(load(tmp_path, name))
-            monkeypatch.setattr(corpus_module, "build", lambda *args: pytest.fail("built again"))
+        with monkeypatch.context() as patch:
+            for name in names:
+                patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
+                loaded.append(load(tmp_path, name))
+                patch.setattr(corpus_module, "build", lambda *args: pytest.fail("built again"))
         first, again = loaded
         assert list(again) == list(first) == good
         assert (again.digest, again.counts) == (first.digest, first.counts)
-        monkeypatch.undo()
 
 
 def test_other_content_options_exclusions_and_code_are_other_results(tmp_path, monkeypatch):
