@@ -11,15 +11,15 @@ import pytest
 import torch
 from prompted import load_again
 from resumed import as_stopped
-from searches import short_search, write_centred, write_documents, write_pairs
-from toy import sentences
+from searches import paired, short_search, write_centred, write_documents
+from toy import run_card, sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import QUERY_MAPS, why_too_few_pairs
 from isospace.adaptation.fine_tune import QueryPairs, train_queries
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.task import load_base_model, load_task
-from isospace.config import AdaptConfig, CorpusConfig, TrainConfig
+from isospace.config import AdaptConfig, TrainConfig
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
@@ -38,13 +38,8 @@ TEXTS = sentences(20, seed=3)
 @pytest.fixture(scope="module")
 def config(small_split, toy_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("queries-only")
-    text = CorpusConfig(
-        corpus=(str(write_pairs(folder / "pairs.jsonl")),),
-        columns=("query", "answer"),
-        near_duplicates=False,
-    )
     return AdaptConfig(
-        text=text,
+        text=paired(folder / "pairs.jsonl"),
         model=str(write_centred(toy_model, folder / "base")),
         max_drop=100,
         queries_only=True,
@@ -127,15 +122,12 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
 def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     assert "## How to deploy" in card
-    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "safetensors" in one]
-    names = {}
-    exec(code.replace("path/to/", f"{adapted.run.folder}/"), names)
-    mapped = names["map_vectors"](load_again(Path(config.model)).encode_query(TEXTS))
+    map_vectors = run_card(adapted.model_folder, "safetensors")["map_vectors"]
+    base = load_again(Path(config.model))
+    mapped = map_vectors(base.encode_query(TEXTS))
     wanted = load_again(adapted.model_folder).encode_query(TEXTS)
     assert np.allclose(mapped, wanted, atol=1e-5)
-    assert np.allclose(
-        mapped[0], names["map_vectors"](load_again(Path(config.model)).encode(TEXTS[0]))
-    )
+    assert np.allclose(mapped[0], map_vectors(base.encode(TEXTS[0])))
 
 
 @pytest.mark.parametrize("search", ["adapted", "tuned"])

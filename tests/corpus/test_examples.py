@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from row_files import write_rows
-from toy import sentences
+from toy import WORDS, sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
@@ -131,8 +131,7 @@ def test_held_out_pairs_share_no_text_with_each_other_or_with_training(tmp_path)
 def long_rows(count: int) -> list[Row]:
     """Pairs of texts of 21 words: of those, near duplicates may differ in one."""
     draw = random.Random(1)
-    words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
-    return [tuple(" ".join(draw.choices(words, k=21)) for _ in range(2)) for _ in range(count)]
+    return [tuple(" ".join(draw.choices(WORDS, k=21)) for _ in range(2)) for _ in range(count)]
 
 
 def twin(row: Row) -> Row:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import run
-from searches import write_centred, write_pairs
+from searches import paired, write_centred
 from serving import refusal, served
 from starlette.responses import Response
 from toy import run_card, sentences
@@ -58,8 +58,7 @@ def name(server, tmp_path, monkeypatch) -> str:
 
 @pytest.fixture(scope="module")
 def text(small_split, tmp_path_factory) -> CorpusConfig:
-    pairs = write_pairs(tmp_path_factory.mktemp("text") / "pairs.jsonl")
-    return CorpusConfig(corpus=(str(pairs),), columns=("query", "answer"), near_duplicates=False)
+    return paired(tmp_path_factory.mktemp("text") / "pairs.jsonl")
 
 
 def test_vectors_are_those_of_the_local_model_and_each_text_is_sent_once(name, server, base):

@@ -10,7 +10,7 @@ import pytest
 from ranks import rank_by_a_loop
 from report_runs import results_of
 from row_files import write_rows
-from toy import sentences
+from toy import WORDS, sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus import relations
@@ -65,22 +65,13 @@ def test_pairs_that_are_repeated_say_no_more_than_once():
     assert wrong.gain.low > 0
 
 
-SYLLABLES = [a + b + c for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
-
-
-def made(count, seed=0):
-    """Sentences of which none nearly repeats another."""
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(SYLLABLES, k=12)) for _ in range(count)]
-
-
 def load(folder, file, **options):
     return load_corpus(CorpusConfig(corpus=(str(file),), **options), folder / "cache")
 
 
 def plain(folder, count):
     file = folder / "text.txt"
-    file.write_text("\n".join(made(count)))
+    file.write_text("\n".join(sentences(count)))
     return load(folder, file)
 
 
@@ -112,7 +103,7 @@ def test_fewer_than_400_held_out_sentences_choose_and_judge(tmp_path):
 
 
 def test_pairs_of_a_document_choose_or_judge_together(tmp_path):
-    texts = zip(made(4000), made(4000, 1), strict=True)
+    texts = zip(sentences(4000), sentences(4000, 1), strict=True)
     document = {pair: str(i // 10) for i, pair in enumerate(texts)}
     rows = [{"q": q, "a": a, "page": page} for (q, a), page in document.items()]
     corpus = load(tmp_path, write_rows(tmp_path / "a.csv", rows), columns=("q", "a"), group="page")
@@ -129,7 +120,7 @@ def test_pairs_of_a_document_choose_or_judge_together(tmp_path):
 
 def test_the_users_own_pairs_have_groups(tmp_path):
     corpus = plain(tmp_path, 100)
-    answers = made(6, seed=9)
+    answers = sentences(6, seed=9)
     own = TextPairs("own", tuple(f"question {c}" for c in "abcdef"), (*answers[:5], answers[0]))
     benchmark = Benchmark.make(corpus, own)
     assert benchmark.split
@@ -139,7 +130,7 @@ def test_the_users_own_pairs_have_groups(tmp_path):
 
 
 def test_nothing_can_be_held_out_of_one_group(tmp_path):
-    rows = [{"text": text, "id": "page"} for text in made(300)]
+    rows = [{"text": text, "id": "page"} for text in sentences(300)]
     corpus = load(tmp_path, write_rows(tmp_path / "a.csv", rows), group="id")
     with pytest.raises(UserError, match=r"`group`.*`pairs`"):
         Benchmark.make(corpus)
@@ -189,7 +180,7 @@ def documents(count, paragraphs=3):
     draw = random.Random(count)
 
     def words(number):
-        return " ".join(draw.choices(SYLLABLES, k=number))
+        return " ".join(draw.choices(WORDS, k=number))
 
     def paragraph():
         return " ".join(words(8).capitalize() + "." for _ in range(5))

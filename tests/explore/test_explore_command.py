@@ -8,18 +8,12 @@ import urllib.error
 import urllib.request
 
 import pytest
+from command_line import run
 from warm import isospace
-
-from isospace.cli import main
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
 from isospace.explore.app import HOST, listen
-
-
-def run(capsys, *words):
-    status = main(["explore", *map(str, words)])
-    return status, " ".join(capsys.readouterr().err.split())
 
 
 def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
@@ -34,10 +28,10 @@ def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
             ([*on_free_port, "--port", port], f"--port {port}: {HOST}:{port} cannot be used"),
             ([*on_free_port, "--port", "70000"], "--port 70000: expected 1 to 65535"),
         ):
-            status, err = run(capsys, *words)
-            assert (status, message in err) == (2, True), err
+            status, _, err = run(capsys, "explore", *words)
+            assert (status, message in " ".join(err.split())) == (2, True), err
     monkeypatch.setattr("isospace.system.imports.find_spec", lambda _: None)
-    status, err = run(capsys, toy_model, "--corpus", toy_corpus)
+    status, _, err = run(capsys, "explore", toy_model, "--corpus", toy_corpus)
     assert (status, "pip install 'isospace[explore]'" in err) == (2, True)
 
 

@@ -293,13 +293,6 @@ def test_wrong_shapes_are_refused_with_the_shape():
             objective(Views(wrong, wrong))
 
 
-def test_a_misspelt_name_is_answered_with_those_that_are_close():
-    with pytest.raises(UserError, match=r"simsce: .*Did you mean simcse"):
-        OBJECTIVES["simsce"]
-    with pytest.raises(UserError, match=r"`temprature`: .*Did you mean temperature"):
-        OBJECTIVES["simcse"](temprature=0.1)
-
-
 @rows
 def test_citation_is_complete(name):
     paper = OBJECTIVES[name].paper

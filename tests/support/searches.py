@@ -60,8 +60,8 @@ def small_search(folder: Path, model: Path) -> AdaptConfig:
     return short_search(documents, model, folder / "run", held_out=210)
 
 
-def write_pairs(file: Path) -> Path:
-    """Write 750 pairs that share words among words that say nothing."""
+def paired(file: Path) -> CorpusConfig:
+    """Write 750 pairs that share words among words that say nothing; return them as a corpus."""
     draw = random.Random(0)
     with file.open("w", encoding="utf-8") as out:
         for _ in range(750):
@@ -70,7 +70,7 @@ def write_pairs(file: Path) -> Path:
                 " ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)
             )
             out.write(json.dumps({"query": first, "answer": second}) + "\n")
-    return file
+    return CorpusConfig(corpus=(str(file),), columns=("query", "answer"), near_duplicates=False)
 
 
 def write_centred(toy: Path, folder: Path) -> Path:

@@ -207,5 +207,6 @@ def run_card(folder: Path, having: str = "") -> dict[str, Any]:
     card = (folder / "README.md").read_text(encoding="utf-8")
     [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.DOTALL) if having in one]
     names: dict[str, Any] = {}
-    exec(code.replace("path/to/this/folder", str(folder)), names)
+    code = code.replace("path/to/this/folder", str(folder))
+    exec(code.replace("path/to", str(folder.parent)), names)
     return names

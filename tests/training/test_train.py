@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from searches import titled
+from searches import paired, titled
 from sentence_transformers import SentenceTransformer
 from sts_files import write, write_senteval
 from toy import WORDS, sentences, short_run
@@ -257,15 +257,8 @@ def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(
     config, tmp_path, monkeypatch
 ):
     """40 held-out examples are too few to split; of four evaluations one has collapsed."""
-    draw, rows = random.Random(0), []
-    for question in sentences(400):
-        shared = draw.sample(question.split(), k=len(question.split()) // 2)
-        answer = " ".join([*shared, *draw.choices(WORDS, k=4)])
-        rows.append(json.dumps({"q": question, "a": answer}))
-    file = tmp_path / "examples.jsonl"
-    file.write_text("\n".join(rows), encoding="utf-8")
     settings = {
-        "text": CorpusConfig(corpus=(str(file),), columns=("q", "a")),
+        "text": replace(paired(tmp_path / "pairs.jsonl"), held_out=40),
         "objective": SimCSE(head="none"),
         "views": "pairs",
         "evaluations": 4,
