@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from row_files import write_rows
-from toy import WORDS, sentences
+from toy import WORDS, sentences, write_rows
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus

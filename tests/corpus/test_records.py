@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from row_files import write_rows
+from toy import write_rows
 
 from isospace.corpus import records
 from isospace.corpus.records import Column, unreadable

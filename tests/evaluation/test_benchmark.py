@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from ranks import rank_by_a_loop
 from report_runs import results_of
-from row_files import write_rows
-from toy import WORDS, sentences
+from toy import WORDS, sentences, write_rows
 
 from isospace.config import CorpusConfig
 from isospace.corpus import relations

@@ -5,7 +5,7 @@ import json
 from functools import partial
 
 import pytest
-from row_files import write_rows
+from toy import write_rows
 
 from isospace.errors import UserError
 from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs, read_user_file

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from row_files import write_rows
 from searches import small_search
-from toy import write_documents as write_folder
+from toy import write_documents as write_folder, write_rows
 
 from isospace.adaptation.task import load_task
 from isospace.config import CorpusConfig

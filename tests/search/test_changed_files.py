@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from command_line import run
-from row_files import write_rows
 from search_index import index_files, killed_at, texts_of
-from toy import sentences
+from toy import sentences, write_rows
 
 from isospace.config import Reading
 from isospace.search import Changes, database

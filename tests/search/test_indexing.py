@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from command_line import run
-from row_files import write_rows
 from search_index import TEXTS, index_files, index_until_killed, killed_at, texts_of
+from toy import write_rows
 from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, database

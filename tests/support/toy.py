@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
 import string
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
@@ -210,3 +214,18 @@ def run_card(folder: Path, having: str = "") -> dict[str, Any]:
     code = code.replace("path/to/this/folder", str(folder))
     exec(code.replace("path/to", str(folder.parent)), names)
     return names
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows in the format of the file's ending: jsonl, csv, tsv or parquet."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), path)
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, names, delimiter="\t" if path.suffix == ".tsv" else ",")
+            table.writeheader()
+            table.writerows(rows)
+    return path

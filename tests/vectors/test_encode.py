@@ -20,9 +20,8 @@ from encode_files import (
     files,
     run,
 )
-from row_files import write_rows
 from sentence_transformers.util import quantize_embeddings
-from toy import sentences
+from toy import sentences, write_rows
 from warm import WarmProcess
 
 from isospace.commands.searching import Encode

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from row_files import write_rows
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sklearn.covariance import ledoit_wolf_shrinkage
-from toy import sentences
+from toy import sentences, write_rows
 from warm import run_together
 
 from isospace.cli import main
