@@ -1,5 +1,6 @@
 """Files, folders and built results that appear whole or not at all."""
 
+import errno
 import json
 import math
 import os
@@ -46,6 +47,17 @@ def test_others_may_read_what_safetensors_writes(tmp_path):
         os.umask(umask)
     for path in tmp_path.rglob("*.safetensors"):
         assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_full_disk_is_reported_with_the_file_that_was_written(tmp_path):
+    def write():
+        with atomic_path(tmp_path / "a.npy"):
+            raise OSError(errno.ENOSPC, "No space left on device")  # as `file.write` raises it
+
+    with pytest.raises(OSError, match="No space left") as full:
+        write()
+    assert full.value.filename == str(tmp_path / "a.npy")
+    assert full.value.errno == errno.ENOSPC
 
 
 def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):

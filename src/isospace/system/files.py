@@ -67,6 +67,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
     except SafetensorError as error:
         raise OSError(str(error)) from error
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        # A full disk: the error of an open file does not name the file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
