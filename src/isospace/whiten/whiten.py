@@ -180,7 +180,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
     """Whiten a model on a corpus, test it against the base model, and write the better one.
 
     With `power="auto"`, the whitened model is written only if the verdict is a gain; otherwise the
-    base model is written. A model with a given power, width or removal is written in any case.
+    base model is written. A model with a given power or width is written in any case.
     All processes encode the texts to fit on. Every process except the first returns `None`.
 
     Raises:
