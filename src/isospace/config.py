@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from isospace.encoders.settings import EncoderSettings, Precision, Side
-from isospace.errors import UserError, no_such
+from isospace.errors import UserError, in_words, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.operators.fitted_whitening import Whitening
@@ -68,14 +68,17 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
     names = get_args(units)
 
     def read(words: list[str]) -> tuple[float, str]:
-        amount, _, unit = words[0].partition(" ")
+        amount, _, named = words[0].partition(" ")
+        unit = f"{named}s" if f"{named}s" in names else named  # 1 minute
         try:
-            number = float(amount if unit else "")
+            if unit not in names:
+                raise ValueError
+            return float(amount), unit
         except ValueError:
             raise UserError(
-                f"`budget` {words[0]}: expected a number and a unit, such as 10 {names[0]}"
+                f"`budget` {words[0]}: expected a number of {in_words(names, 'or')}, such as "
+                f"10 {names[0]}"
             ) from None
-        return number, f"{unit}s" if f"{unit}s" in names else unit  # 1 minute
 
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,

@@ -16,13 +16,13 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_da
 from functools import partial
 from io import StringIO
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import docstring_parser
 import tyro
 
 from isospace.encoders.settings import EncoderSettings
-from isospace.errors import UserError, no_such
+from isospace.errors import UserError, in_words, no_such
 
 MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 """Markers that leave the names of dataclasses out of the names of options."""
@@ -156,7 +156,7 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
         for word in words:
             if word.startswith("--") and _option_in(word).replace("--no-", "--") not in known:
                 raise UserError(_unknown(kind, command, words, word)) from None
-        reason = _reason(refusal.getvalue())
+        reason = _in_plain_words(_reason(refusal.getvalue()), kind, words)
         raise UserError(f"{reason}. `isospace {command} --help` lists the options") from None
     if unknown:
         raise UserError(_unknown(kind, command, words, unknown[0]))
@@ -197,6 +197,48 @@ def _reason(box: str) -> str:
     return " ".join(found).rstrip(".;")
 
 
+_REFUSALS = (
+    re.compile(r"Missing value for argument '(?P<option>.*)'"),
+    re.compile(r"invalid choice '(?P<value>.*)' for argument '(?P<option>.*)'\. Expected"),
+    re.compile(
+        r"Error parsing (?P<option>\S+): no type matching (?P<type>\S+) .*\['(?P<value>.*?)'\]\."
+    ),
+    re.compile(r"Error parsing (?P<option>\S+): .*\b(?P<type>int|float)\b.*: '(?P<value>.*)'"),
+)
+"""Patterns of refusals by tyro that are not plain."""
+_TYPES = {"int": "a whole number", "float": "a number"}
+
+
+def _in_plain_words(reason: str, kind: type[Any], words: Sequence[str]) -> str:
+    """Return a refusal by tyro as the option, the value, and the expected value."""
+    from isospace.objectives import OBJECTIVES  # imports torch
+
+    found = next(filter(None, (pattern.match(reason) for pattern in _REFUSALS)), None)
+    if found is None:
+        return reason
+    parts = found.groupdict()
+    option, *_ = names = parts["option"].split("/")  # such as -k/--k
+    if "value" not in parts:
+        return f"{option}: its value is missing"
+    if "type" in parts:
+        types = [one.strip("{}") for one in parts["type"].split("|") if one != "{None}"]
+        expected = [_TYPES.get(one.lower(), one) for one in types]
+    else:  # tyro lists them in an order that changes, with None
+        kinds = (kind, *(OBJECTIVES[word] for word in words if word in OBJECTIVES))
+        options = dict(pair for one in kinds for pair in _options(one))
+        expected = list(_choices(options.get(names[-1])))
+    return f"{option} {parts['value']}: expected {in_words(expected, 'or')}" if expected else reason
+
+
+def _choices(annotation: Any) -> Iterator[str]:
+    """Yield the words of a choice."""
+    for part in get_args(annotation):
+        if get_origin(annotation) is Literal:
+            yield str(part)
+        else:
+            yield from _choices(part)
+
+
 def _join_amounts(words: Sequence[str]) -> list[str]:
     """Make one word of an amount and its unit: a user may type both without quotes."""
     found: list[str] = []
@@ -218,7 +260,7 @@ def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> 
     if _takes_objective(kind) and not word.startswith("-"):
         return no_such("objective", word, OBJECTIVES)
     if option in known:
-        return f"{option}: write it {known[option]} the name of the objective"
+        return f"{option}: write {known[option]}"
     what = "option" if option.startswith("-") else "argument"
     return no_such(what, option, known, f"isospace {command} --help")
 
@@ -233,13 +275,22 @@ def _option_in(word: str) -> str:
 
 
 def _known_options(kind: type[Any], words: Sequence[str]) -> dict[str, str]:
-    """Return the options of a command, and whether they stand before or after an objective."""
+    """Return the options of a command, and how to write each.
+
+    Options of a command with objectives are before the objective's name, its own are after it.
+    """
     from isospace.objectives import OBJECTIVES  # imports torch
 
-    known = dict.fromkeys(_option_names(kind), "before")
+    alone = "its value alone, without the option's name"
+    before, after = (f"it {where} the objective's name" for where in ("before", "after"))
+    known: dict[str, str] = {}
+    for option, annotation in _options(kind):
+        named = tyro.conf.Positional not in getattr(annotation, "__metadata__", ())
+        if named or option not in known:  # a command's texts may have an option too
+            known[option] = before if named else alone
     if _takes_objective(kind):
         for name in set(words) & set(OBJECTIVES) or OBJECTIVES:
-            known |= dict.fromkeys(_option_names(OBJECTIVES[name]), "after")
+            known |= dict.fromkeys(dict(_options(OBJECTIVES[name])), after)
     return known
 
 
@@ -247,17 +298,17 @@ def _takes_objective(kind: type[Any]) -> bool:
     return any(one.name == "objective" for one in fields(kind))
 
 
-def _option_names(kind: type[Any]) -> Iterator[str]:
-    """Yield the options of a dataclass, and of the dataclasses in it but objectives."""
+def _options(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the options of a dataclass, and of the dataclasses in it but objectives, with types."""
     types = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
         if one.name == "objective":
             continue
         notes = getattr(types[one.name], "__metadata__", ())
         name = next(filter(None, (getattr(note, "name", None) for note in notes)), one.name)
-        yield "--" + name.replace("_", "-")
+        yield "--" + name.replace("_", "-"), types[one.name]
         for part in _dataclasses(types[one.name]):
-            yield from _option_names(part)
+            yield from _options(part)
 
 
 def recipes_in(words: Sequence[str]) -> list[str]:
