@@ -310,8 +310,8 @@ def _validate_trained(
 ) -> tuple[Tried, list[str]]:
     """Validate the fine-tuned weights, merged weights as long as they score higher, and the maps.
 
-    With a budget of minutes, a merge after the first is tried only if time is left. A candidate
-    that drops too much does not end the search: merging may reduce the drop.
+    With a budget of minutes, a merge is tried only if time is left. A candidate that drops too much
+    does not end the search: merging may reduce the drop.
 
     Returns:
         All candidates, and a note if time was short.
@@ -319,7 +319,7 @@ def _validate_trained(
     maps, notes = search.encoders.maps, []
     steps: list[Candidate] = []
     for candidate in maps.after_training:
-        if len(steps) > 1 and plan and not plan.allows_another(time.monotonic()):
+        if steps and plan and not plan.allows_another(time.monotonic()):
             notes.append("The budget ended before all merged models were tried.")
             break
         steps.append(candidate)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -177,7 +177,7 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     # Maps are fitted in another precision. Count the float32 tokens that take the same time.
     fitting = evaluating if fit_precision(search.task.training) == "bf16" else token
     held_out = evaluation_tokens(encoder, task.data.held_out, task.training.max_length)
-    return TimePlan(
+    plan = TimePlan(
         until=until,
         update=fit.loop.seconds_per_step(),
         evaluation=held_out * evaluating,
@@ -188,6 +188,9 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
         evaluations=fit.training.config.evaluations,
         most=most_updates(fit),
     )
+    # On a slow machine, training without a merge gains more than no training.
+    enough = plan.updates(time.monotonic()) >= FEWEST_UPDATES
+    return plan if enough else replace(plan, tried=1)
 
 
 def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]:

@@ -40,7 +40,8 @@ MOST_READING = 0.5
 MOST_LATE = 0.25
 """Largest share of a budget in minutes by which fine-tuning may be expected to exceed it."""
 TRIED = 2
-"""Number of weights that always get time for validation: the trained ones, and a first merge."""
+"""Number of weights that get time for validation: the trained ones, and a merge. A machine too slow
+for both, and a training, tries the trained ones alone."""
 SPARE = 1.1
 """Factor on timed work: processors slow down as they warm, and ranking, maps and files take
 time."""
@@ -215,6 +216,8 @@ class TimePlan:
         evaluations: number of evenly spaced evaluations of a training; a long training has more
             near its start.
         most: largest number of updates of a training.
+        tried: number of trained weights that time is kept for: the fine-tuned and a merge, or the
+            fine-tuned alone.
     """
 
     until: float
@@ -226,6 +229,7 @@ class TimePlan:
     trainings: int
     evaluations: int
     most: int
+    tried: int = TRIED
 
     def takes(self, updates: int, done: int = 0, evaluated: int = 0) -> float:
         """Return the seconds of all remaining work, without a reserve.
@@ -240,7 +244,7 @@ class TimePlan:
         own += not done  # of the base model, whose vectors later trainings reuse
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
-        measuring = TRIED * self.validating + self.testing
+        measuring = self.tried * self.validating + self.testing
         return training + evaluating + measuring * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
