@@ -17,15 +17,17 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b, sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import psutil
 from safetensors import SafetensorError
 
 from isospace.errors import UserError, first_line
 from isospace.system.settings import with_home
+
+if TYPE_CHECKING:
+    import numpy as np  # functions import it, because it would delay a help text
+    import numpy.typing as npt
 
 
 def sync_tree(folder: Path) -> None:
@@ -211,6 +213,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_arrays(path: Path, **arrays: Any) -> None:
     """Write an npz file of named arrays atomically."""
+    import numpy as np
+
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
 
@@ -223,6 +227,8 @@ def row_writer(
 
     The file is not memory-mapped: on a full disk, a mapped page would kill the process.
     """
+    import numpy as np
+
     kind: np.dtype[Any] = np.dtype(dtype)
     header = {
         "descr": np.lib.format.dtype_to_descr(kind),
@@ -236,6 +242,8 @@ def row_writer(
 
 def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
     """Read the arrays of an npz file whose names begin with a prefix."""
+    import numpy as np
+
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files if name.startswith(prefix)}
