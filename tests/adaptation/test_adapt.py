@@ -269,7 +269,7 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
 
 
 def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monkeypatch):
-    # Trainings are measured on some of the pairs that rungs are measured on.
+    # Trainings are measured on some of the pairs that candidates are measured on.
     monkeypatch.setattr("isospace.evaluation.benchmark.HELD_OUT_PAIRS", 50)
     monkeypatch.setattr(Folds, "divide", lambda *_: None)  # as of fewer documents
     few = replace(config.text, held_out=100)

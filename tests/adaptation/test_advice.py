@@ -1,4 +1,4 @@
-"""Many rungs are tried on one set of validation pairs: how often does the advice err?"""
+"""Many candidates are tried on one set of validation pairs: how often does the advice err?"""
 
 import re
 
@@ -18,11 +18,11 @@ from isospace.statistics.selection import (
 )
 from isospace.statistics.verdict import VerdictKind, base_kept, kind_of, verdict_of
 
-RUNGS, GROUPS, SIZE = 20, 150, 2
+CANDIDATES, GROUPS, SIZE = 20, 150, 2
 
 
 def drawn(rng, true_gains):
-    """(rung, pair) reciprocal ranks of the base model and the rungs; pairs of a group move together."""
+    """(candidate, pair) reciprocal ranks of the base model and the candidates; pairs of a group move together."""
     groups = np.repeat(np.arange(GROUPS), SIZE)
     start = rng.beta(0.6, 0.6, GROUPS * SIZE)
     moved = rng.normal(0, 0.15, (len(true_gains), GROUPS))[:, groups]
@@ -79,7 +79,7 @@ def test_evaluations_count_where_the_same_pairs_select_and_test(cases):
 
 @SHORT_OR_LONG
 def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(cases):
-    """All rungs lose more than they may; some seem not to, and one of these is taken.
+    """All candidates lose more than they may; some seem not to, and one of these is taken.
 
     Then neither the advice errs more often than its level says, nor what is told of the loss.
     """
@@ -87,8 +87,10 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
     lost = 0.035
     taken = wrong = untold = untold_by_what_chose = 0
     for _ in range(cases):
-        home, away = drawn(rng, [0.0] * RUNGS), drawn(rng, [-lost] * RUNGS)
-        found = dict(zip([BASE_MODEL, *map(Candidate, range(1, RUNGS + 1))], away, strict=True))
+        home, away = drawn(rng, [0.0] * CANDIDATES), drawn(rng, [-lost] * CANDIDATES)
+        found = dict(
+            zip([BASE_MODEL, *map(Candidate, range(1, CANDIDATES + 1))], away, strict=True)
+        )
         changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
         allowed = allowed_candidates(changes, max_drop=0.5)
         places = [list(found).index(state) for state in allowed]
@@ -96,7 +98,7 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
         if place == 0:
             continue
         taken += 1
-        judging, told = drawn(rng, [0.0] * RUNGS), drawn(rng, [-lost] * RUNGS)
+        judging, told = drawn(rng, [0.0] * CANDIDATES), drawn(rng, [-lost] * CANDIDATES)
         wrong += adapted(gain(judging[place], judging[0]))
         untold += misses(gain(told[place], told[0]), -lost)
         untold_by_what_chose += misses(gain(away[place], away[0]), -lost)
