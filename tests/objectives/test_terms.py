@@ -72,6 +72,17 @@ def test_only_uncentred_columns_see_a_common_shift():
 # Further negatives, towers, peers
 
 
+def test_artificial_rows_are_fixed_and_no_weights_of_a_head(monkeypatch):
+    drawn, randn, x = [], torch.randn, random(2, 6, 8)
+    monkeypatch.setattr(torch, "randn", lambda *a, **k: drawn.append(randn(*a, **k)) or drawn[-1])
+    for _ in range(2):
+        RankStudy(rows=4)(Views(x, x))
+    assert torch.equal(*drawn)
+    for seed in (0, 1, 42):
+        weights = RankStudy().build_head(8, seed).dense.weight.detach()
+        assert not torch.allclose(weights[:4] / 0.02, drawn[0], atol=1e-4)
+
+
 def test_gaussian_rows_travel_as_views_and_are_new_each_time():
     head, views = GaussianRows(704, seeded(0)), random(2, 64, 4)
     first, second = head(views), head(views)
