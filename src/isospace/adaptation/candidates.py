@@ -1,5 +1,9 @@
 """The candidates of a search: what is tried, in which order, and the encoder of each.
 
+Before training these are the base model, and the base model with each map. After training: the
+fine-tuned weights, then merged weights as long as they score higher, all with the first map, and
+last the best of them with the other maps. A small folder tries fixed shares with all maps (`Maps`).
+
 Models fine-tuned from one base model lie in one loss basin, so a mean of weights works too. WiSE-FT
 interpolates between base model and fine-tuned model, which forgets less (Wortsman et al. 2022,
 https://arxiv.org/abs/2109.01903). LM-Cocktail does the same for embedding models (Xiao et al. 2024,

@@ -59,7 +59,10 @@ class Contrast(Objective):
         return (View(), View())
 
     def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """Make the head without the whitening."""
+        """Make the head without the whitening: that of the base class after `Contrast`, or none.
+
+        With `OnCosines` before `Contrast` the whitening would be left out.
+        """
         return super().make_head(dim, generator)
 
     @abstractmethod
