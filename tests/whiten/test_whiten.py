@@ -29,7 +29,7 @@ from isospace.recipes import find
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
-from isospace.whiten.fitting import drop_normalize, fold, through
+from isospace.whiten.fitting import drop_normalize, fold, moments_of, through
 from isospace.whiten.whiten import FILE, WhiteningResults, name_of, try_powers, whiten_model
 
 TEXTS = sentences(60, seed=3)
@@ -231,6 +231,18 @@ def test_a_map_is_fitted_on_some_texts_cut_as_in_training(of_columns, tmp_path, 
     ]
     assert [one.sentences for one in found] == [50, 100]
     assert lengths == [find(recipe).config.max_length for recipe in ("pairs", "dropout")]
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_moments_of_many_texts_are_summed_in_slices(sides, monkeypatch):
+    vectors = [np.random.default_rng(i).normal(size=(50, 4)).astype("f4") for i in range(sides)]
+    whole = moments_of(vectors)
+    monkeypatch.setattr("isospace.whiten.fitting._AT_ONCE", 7)
+    maps = [
+        one.fit(0.5) if sides == 2 else Whitening().fit(one, 0.5)
+        for one in (whole, moments_of(vectors))
+    ]
+    torch.testing.assert_close(maps[1].kernel, maps[0].kernel, rtol=1e-9, atol=1e-9)
 
 
 def test_pairs_that_are_asked_for_must_be_there(setting, tmp_path):

@@ -6,7 +6,9 @@ applied as modules to save, or as a function.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TypeAlias
 
@@ -169,8 +171,13 @@ def encoded_to_fit(
     return cached(encoder, folder, fit_precision(config), config.max_length, progress)
 
 
+_AT_ONCE = 2 * FITTED_ON  # texts whose moments are summed at a time, to limit memory
+
+
 def moments_of(sides: Sequence[NDArray[np.float32]]) -> Moments | PairMoments:
     """Return the moments of pairs, whose two sides are (n, dim), or of the one side of texts."""
+    starts = range(0, len(sides[0]), _AT_ONCE)
+    parts = [[torch.from_numpy(side[at : at + _AT_ONCE]) for side in sides] for at in starts]
     if len(sides) == 2:
-        return PairMoments.from_pairs(*map(torch.from_numpy, sides))
-    return Moments.from_vectors(*map(torch.from_numpy, sides))
+        return reduce(operator.add, (PairMoments.from_pairs(*part) for part in parts))
+    return reduce(operator.add, (Moments.from_vectors(*part) for part in parts))
