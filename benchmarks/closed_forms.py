@@ -145,9 +145,8 @@ def _regression(queries: torch.Tensor, documents: torch.Tensor) -> WhiteningMap:
 
 def draw_page(record: Mapping[str, Any]) -> None:
     """Draw the tables and the picture of what was measured."""
-    names = list(
-        dict.fromkeys(row for own in record.values() for row in own["rows"] if _is_row(row))
-    )
+    first, *others = (own["rows"] for own in record.values())
+    names = [row for row in first if _is_row(row) and all(row in rows for rows in others)]
     means = [_over_corpora(record, row) for row in names if not row.startswith(HIDDEN)]
     each = [
         {"": row} | {corpus: f"{own['rows'][row][TEST][0]:+.2f}" for corpus, own in record.items()}
