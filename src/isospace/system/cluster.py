@@ -115,9 +115,13 @@ def require_seen(path: Path) -> None:
 
 @dataclass(eq=False)
 class _Task:
-    """An item to work on, its result when it is done, and the number of workers that died on it."""
+    """A task of a worker: an item to work on, or only the start of the worker.
+
+    `deaths` is the number of workers that died on it.
+    """
 
     item: Any
+    starts: bool = False
     result: Any = None
     done: bool = False
     deaths: int = 0
@@ -138,15 +142,14 @@ class _Pool:
         self._workers: list[Any] = []
         self._running: dict[Any, tuple[Any, _Task]] = {}
         self._again: deque[_Task] = deque()  # tasks to repeat, because their workers died
-        self._starting = _Task(None)  # stands for the start of every worker
         self.idle: list[Any] = []
         for _ in range(count):  # the cluster may have no room for some, now or ever
-            self._start()
+            self._start(_Task(None, starts=True))
 
-    def _start(self) -> None:
+    def _start(self, task: _Task) -> None:
         worker = self._class.remote(*self._arguments)
         self._workers.append(worker)
-        self._running[worker.start.remote()] = worker, self._starting
+        self._running[worker.start.remote()] = worker, task
 
     def send(self, task: _Task) -> None:
         worker = self.idle.pop()
@@ -158,7 +161,6 @@ class _Pool:
             worker, task = self._running.pop(result)
             try:
                 task.result, task.done = self._ray.get(result), True
-                task.deaths = 0
                 self.idle.append(worker)
             except self._ray.exceptions.RayTaskError as error:
                 raise error.cause from error
@@ -171,9 +173,9 @@ class _Pool:
                         f"because memory ran out ({first_line(error)}). What is finished is kept: "
                         "run the same command again"
                     ) from error
-                if task is not self._starting:
+                if not task.starts:
                     self._again.append(task)
-                self._start()
+                self._start(task if task.starts else _Task(None, starts=True))
         while self.idle and self._again:
             self.send(self._again.popleft())
 
