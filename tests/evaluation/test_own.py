@@ -154,8 +154,9 @@ def test_flaws_of_published_sets_are_counted(tmp_path, caplog):
     assert "test.tsv:7: there is no document 'gone'" in caplog.text
 
 
-def test_each_way_ignores_identical_ids(tmp_path):
+def test_each_way_ignores_identical_ids(tmp_path, monkeypatch):
     """Quora and ArguAna: the query itself would come before the one right answer."""
+    monkeypatch.setattr(nearest, "BLOCK", 5)  # a block for each query
     texts = {"a": "one two", "b": "one two three", "c": "six", "d": "six seven", "e": "five"}
     documents = [{"_id": key, "text": text} for key, text in texts.items()]
     folder = write(tmp_path, documents, documents, HEADER + "a\tb\t1\nc\td\t1\ne\te\t1\n")
