@@ -270,7 +270,7 @@ def test_bad_contestants_are_refused(base, text, words):
 @pytest.mark.parametrize(
     ("rows", "verdict_on", "words"),
     [
-        ({}, "pairs", "nothing to compare"),
+        ({}, "pairs", "`candidates` 0: expected 1 or more"),
         ({"simcse": {}}, "sts", r"`verdict_on` sts: .*`data`"),
         ({"simcse": {"text": CorpusConfig(corpus=("-",))}}, "pairs", "`corpus` -"),
         ({"base model": {}}, "pairs", "base model: "),

@@ -169,10 +169,9 @@ def compare(
 def _require_comparable(
     candidates: Mapping[str, TrainConfig], seeds: int, folder: Path, jobs: int
 ) -> None:
-    if min(seeds, jobs) < 1 or not candidates:
-        raise UserError(
-            f"nothing to compare: {len(candidates)} candidates, {seeds} seeds, {jobs} at a time"
-        )
+    for name, count in {"candidates": len(candidates), "seeds": seeds, "jobs": jobs}.items():
+        if count < 1:
+            raise UserError(f"`{name}` {count}: expected 1 or more")
     if any("-" in config.text.corpus for config in candidates.values()):
         raise UserError(
             "`corpus` -: every run reads the text, but standard input ends. Give a file"

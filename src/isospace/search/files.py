@@ -117,11 +117,11 @@ def _require_fitting(config: IndexConfig) -> About | None:
             f"{', '.join(about.columns) or 'id and text only'}. For other columns make a new "
             "index with another `to`"
         )
-    of_new = config.query_prompt, config.document_prompt, config.pooling, config.compress
-    if of_new != (None, None, None, None):
+    of_new = ("query_prompt", "document_prompt", "pooling", "compress")
+    if given := [f"`{name}`" for name in of_new if getattr(config, name) is not None]:
         raise UserError(
-            f"`query_prompt`, `document_prompt`, `pooling`, `compress`: {to} keeps the values it "
-            "was made with. Leave these settings out, or make a new index in another folder (`to`)"
+            f"{', '.join(given)}: {to} keeps the values it was made with. Leave this out, or make "
+            "a new index in another folder (`to`)"
         )
     return about
 
