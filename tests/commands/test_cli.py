@@ -60,6 +60,7 @@ from isospace.commands.listing import Doctor
         ),
         (["encode"], "isospace: Missing from isospace encode: MODEL; -o PATH, --output PATH. `iso"),
         (["encode", "--bogus"], "--bogus: no such option"),
+        (["encode", "-x"], "isospace: model: its value is missing"),
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
         (["train", "--resume", "run", "--seed", "3"], "Leave other settings out"),
     ],

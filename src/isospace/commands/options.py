@@ -219,7 +219,7 @@ def _in_plain_words(reason: str, kind: type[Any], words: Sequence[str]) -> str:
     parts = found.groupdict()
     option, *_ = names = parts["option"].split("/")  # such as -k/--k
     if "value" not in parts:
-        return f"{option}: its value is missing"
+        return f"{option.removeprefix('config.')}: its value is missing"
     if "type" in parts:
         types = [one.strip("{}") for one in parts["type"].split("|") if one != "{None}"]
         expected = [_TYPES.get(one.lower(), one) for one in types]
