@@ -39,7 +39,7 @@ def model(request, toy_model, tmp_path):
 
 def adapted(folder, rank=4, seed=1) -> Encoder:
     encoder = load_encoder(str(folder), device="cpu")
-    adapters.insert(encoder, rank, seed)
+    encoder.add_adapters(rank, seed)
     return encoder
 
 
@@ -92,4 +92,4 @@ def test_a_model_without_linear_layers_is_refused(encoder, monkeypatch):
     encoder.model[0].model.encoder.layer = torch.nn.ModuleList()
     encoder.model[0].model.pooler = None
     with pytest.raises(UserError, match=r"`lora` 4: .* \(bert\)"):
-        adapters.insert(encoder, 4, 1)
+        encoder.add_adapters(4, 1)

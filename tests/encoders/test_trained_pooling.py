@@ -15,8 +15,8 @@ from warm import WarmProcess
 from isospace.corpus.lines import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.encoders.modules import at_mask, convolved
 from isospace.encoders.saving import save_model
+from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
 from isospace.objectives.heads import seeded
 from isospace.training.build import build_training

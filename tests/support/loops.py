@@ -16,7 +16,6 @@ from toy import sentences
 
 from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
-from isospace.encoders import adapters
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.tokenisation import Batch
@@ -98,7 +97,7 @@ def make_loop(
 ) -> Loop:
     encoder = deepcopy(_loaded(model)).to(torch.get_default_dtype())
     if config.lora is not None:
-        adapters.insert(encoder, config.lora, config.seed)
+        encoder.add_adapters(config.lora, config.seed)
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(

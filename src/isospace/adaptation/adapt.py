@@ -178,7 +178,7 @@ def _begin(
         def planned(task: Task, encoders: CandidateEncoders) -> Search:
             task = task.with_share(amounts.share)
             encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
-            parts = CrossValidated.of(task.folds, encoders) if task.folds else None
+            parts = CrossValidated.of_folds(task.folds, encoders) if task.folds else None
             return Search(task, encoders, run, parts, began, progress, stop, compared)
 
         try:

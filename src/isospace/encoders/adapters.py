@@ -8,43 +8,39 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from isospace.errors import UserError, first_line
 
-if TYPE_CHECKING:
-    from isospace.encoders.encoder import Encoder
-
 IN, OUT = ".lora_A.", ".lora_B."
 """Parts of the parameter names of A, (rank, in), and B, (out, rank)."""
 
 
-def insert(encoder: Encoder, rank: int, seed: int) -> None:
-    """Freeze an encoder, and add an adapter to each linear layer of its transformer.
+def insert(transformer: nn.Module, rank: int, seed: int, name: str) -> None:
+    """Add an adapter to each linear layer of a frozen transformer.
 
     peft's default is two attention layers in each family that it knows. All layers need no list of
     families, and come close to training all weights (QLoRA, Dettmers et al. 2023, section 4). The
-    adapters have no dropout, and the scale of B A is 1. `seed` draws A.
+    adapters have no dropout, and the scale of B A is 1. `seed` draws A; errors say `name`.
 
     Raises:
         UserError: the transformer has no linear layers.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
-    encoder.requires_grad_(False)
     settings = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear")
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         # GPT-2 stores its matrices transposed; peft handles that with a warning.
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
         torch.default_generator.manual_seed(seed)
         try:
-            inject_adapter_in_model(settings, encoder.transformer)
+            inject_adapter_in_model(settings, transformer)
         except ValueError as error:
             raise UserError(
-                f"`lora` {rank}: {encoder.source} ({encoder.family}) has no linear layers for "
+                f"`lora` {rank}: {name} has no linear layers for "
                 f"adapters ({first_line(error)}). Leave `lora` out"
             ) from error
 

@@ -210,6 +210,15 @@ class Encoder(TextEncoder):
             and fast.fits(self.transformer)
         )
 
+    def add_adapters(self, rank: int, seed: int) -> None:
+        """Freeze the encoder, and add an adapter to each linear layer of its transformer.
+
+        Raises:
+            UserError: the transformer has no linear layers.
+        """
+        self.requires_grad_(False)
+        adapters.insert(self.transformer, rank, seed, f"{self.source} ({self.family})")
+
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder.
 

@@ -7,7 +7,7 @@ its state, so that draws are equal on every device and in a resumed run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,6 @@ from isospace.objectives.auxiliaries import Auxiliary, Network, Seeded
 from isospace.operators.similarity import nearest_others, upcast, without_autocast
 from isospace.operators.whitening import split_groups
 from isospace.views import Views
-
-if TYPE_CHECKING:
-    from isospace.objectives.nt_xent import VaSCL
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -245,13 +242,26 @@ class VirtualView(Seeded):
     `neighbours` nearest sentences. This gradient is that at a random point `start_radius` away.
     """
 
-    def __init__(self, dim: int, generator: torch.Generator, settings: VaSCL) -> None:
+    def __init__(
+        self,
+        dim: int,
+        generator: torch.Generator,
+        *,
+        width: int,
+        neighbours: int,
+        radius: float,
+        start_radius: float,
+        temperature: float,
+        stop_gradient: bool,
+    ) -> None:
         super().__init__(generator)
-        self.settings = settings
+        self.neighbours, self.temperature = neighbours, temperature
+        self.radius, self.start_radius = radius, start_radius
+        self.stop_gradient = stop_gradient
         self.layers = nn.Sequential(
             linear(dim, dim, generator, bias=False),
             nn.ReLU(),
-            linear(dim, settings.width, generator, bias=False),
+            linear(dim, width, generator, bias=False),
         )
 
     def forward(self, views: Tensor) -> Tensor:
@@ -259,7 +269,7 @@ class VirtualView(Seeded):
         first, second = upcast(views)
         with without_autocast(first):
             uniform = torch.rand(first.shape, generator=self.generator).to(first) - 0.5
-            start = first.detach() if self.settings.stop_gradient else first
+            start = first.detach() if self.stop_gradient else first
             moved = start + self.step(first.detach(), uniform)
             return torch.stack([self.project(x) for x in (first, second, moved)])
 
@@ -272,15 +282,15 @@ class VirtualView(Seeded):
         """Return the constant step of every row of `x` (batch, dim) from random directions."""
         with torch.enable_grad():
             moved = (directions / (directions.norm(dim=1, keepdim=True) + 1e-8)).requires_grad_()
-            start = x + self.settings.start_radius * moved
+            start = x + self.start_radius * moved
             cosines = self.project(start) @ self.project(x).detach().T
-            logits = cosines / self.settings.temperature
+            logits = cosines / self.temperature
             own = torch.eye(len(x), dtype=torch.bool, device=x.device)
-            rivals = nearest_others(x, self.settings.neighbours) | own
+            rivals = nearest_others(x, self.neighbours) | own
             losses = diagonal_cross_entropy(logits.masked_fill(~rivals, -torch.inf))
             (gradient,) = torch.autograd.grad(losses.mean(), moved)
         length = gradient.norm(dim=1, keepdim=True) + 1e-8
-        step: Tensor = self.settings.radius * gradient / length
+        step: Tensor = self.radius * gradient / length
         return step
 
 

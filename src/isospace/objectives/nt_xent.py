@@ -114,7 +114,16 @@ class VaSCL(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
 
     def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        return heads.VirtualView(dim, generator, self)
+        return heads.VirtualView(
+            dim,
+            generator,
+            width=self.width,
+            neighbours=self.neighbours,
+            radius=self.radius,
+            start_radius=self.start_radius,
+            temperature=self.temperature,
+            stop_gradient=self.stop_gradient,
+        )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         first, second, virtual = views.projected

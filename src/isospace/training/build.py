@@ -16,7 +16,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.corpus.lines import Tokens
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
-from isospace.encoders.modules import at_mask, convolved
+from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
 from isospace.objectives.auxiliaries import Auxiliary
 from isospace.objectives.base import Objective

@@ -16,7 +16,6 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.lines import Tokens, tokenise
 from isospace.corpus.passages import coverage
 from isospace.corpus.sources import listed
-from isospace.encoders import adapters
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
@@ -363,5 +362,5 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
     if config.lora is not None:
-        adapters.insert(encoder, config.lora, config.seed)
+        encoder.add_adapters(config.lora, config.seed)
     return encoder
