@@ -165,7 +165,7 @@ def table_of(table: str, printed: Sequence[str]) -> tuple[str, list[str]]:
     """Return a page's table with the newest cells, and its stale lines."""
     head, rule, *rows = table.splitlines()
     columns = _cells(head, "|")
-    for names, *drawn in _drawn(printed):
+    for names, *drawn in reversed([*_drawn(printed)]):
         if not set(columns) <= set(names):
             continue
         newest = {cells[0]: dict(zip(names, cells, strict=True)) for cells in drawn}
