@@ -188,9 +188,10 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
         evaluations=fit.training.config.evaluations,
         most=most_updates(fit),
     )
+    if task.folds is not None or plan.updates(time.monotonic()) >= FEWEST_UPDATES:
+        return plan  # a cross-validated folder always tries all its shares
     # On a slow machine, training without a merge gains more than no training.
-    enough = plan.updates(time.monotonic()) >= FEWEST_UPDATES
-    return plan if enough else replace(plan, tried=1)
+    return replace(plan, tried=1)
 
 
 def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]:

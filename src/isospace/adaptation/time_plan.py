@@ -40,8 +40,8 @@ MOST_READING = 0.5
 MOST_LATE = 0.25
 """Largest share of a budget in minutes by which fine-tuning may be expected to exceed it."""
 TRIED = 2
-"""Number of weights that get time for validation: the trained ones, and a merge. A machine too slow
-for both, and a training, tries the trained ones alone."""
+"""Number of weights that get time for validation: the fine-tuned ones, and one merge. If that
+leaves too little time to train, only the fine-tuned ones do (`TimePlan.tried`)."""
 SPARE = 1.1
 """Factor on timed work: processors slow down as they warm, and ranking, maps and files take
 time."""
@@ -216,8 +216,7 @@ class TimePlan:
         evaluations: number of evenly spaced evaluations of a training; a long training has more
             near its start.
         most: largest number of updates of a training.
-        tried: number of trained weights that time is kept for: the fine-tuned and a merge, or the
-            fine-tuned alone.
+        tried: number of weights whose validation gets time: `TRIED`, or 1 if time is short.
     """
 
     until: float

@@ -171,7 +171,7 @@ def encoded_to_fit(
     return cached(encoder, folder, fit_precision(config), config.max_length, progress)
 
 
-_AT_ONCE = 2 * FITTED_ON  # texts whose moments are summed at a time, to limit memory
+_AT_ONCE = 6_000  # pairs or texts whose moments are summed at a time, to limit memory
 
 
 def moments_of(sides: Sequence[NDArray[np.float32]]) -> Moments | PairMoments:

@@ -5,7 +5,7 @@ pairs that select the power, and test pairs (`pairs`, or held-out text). With to
 split, the same pairs select and test, and the verdict's interval is wider. The map is fitted on
 pooled vectors before the encoder's final L2 normalisation; a new normalisation follows the map.
 
-Content of whitening.json, and the model card of a whitened model.
+The results are stored as whitening.json, and described in a model card.
 """
 
 from __future__ import annotations
