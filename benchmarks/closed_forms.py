@@ -37,8 +37,6 @@ DROPOUT = "by dropout pairs"
 TEST, VALIDATION, HARD = "test", "validation", "validation, harder"
 HYBRID = "hybrid"
 HYBRID_GAIN = "hybrid over base + BM25"
-ON_THE_PAGE = ("by pairs, power 0.75", "queries alone, power 0.5")
-"""The rows that the page of domains.py shows too."""
 ON_EACH_CORPUS = (
     "BM25",
     "by pairs, power 0.5",
@@ -169,7 +167,7 @@ def _over_corpora(record: Mapping[str, Any], row: str) -> dict[str, str]:
         found = [own["rows"][row][name] for own in record.values() if name in own["rows"][row]]
         if found:
             mean = mean_gain(found)
-            title = {TEST: "gain", HYBRID_GAIN: HYBRID}.get(name)
+            title = {TEST: "gain", HYBRID_GAIN: "hybrid gain"}.get(name)
             cells[title or name] = mean if title else mean.split()[0]
     return cells
 

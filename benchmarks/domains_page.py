@@ -21,24 +21,36 @@ MEANS = PAGE.parents[1] / "images" / "gains.svg"
 ADAPT, MNRL, MNRL_WHITENED = "adapt", "st-mnrl", "st-mnrl, then whitened by pairs"
 BEST = "the best of the papers' objectives"
 BY_PAIRS, QUERIES = "by pairs, power 0.75", "queries alone, power 0.5"
-DRAWN = {
-    "adapt": ADAPT,
-    "whitening by pairs, no training": BY_PAIRS,
-    "queries alone, no training": QUERIES,
-    "fine-tuning by sentence-transformers": MNRL,
-    BEST: BEST,
-}
-"""Name in the picture -> row."""
-IN_TABLES = {
+SHOWN = {
+    "BM25": "BM25",
     "base model + BM25": "base model + BM25",
-    "whitened by pairs": BY_PAIRS,
-    "queries alone": QUERIES,
-    MNRL: MNRL,
-    MNRL_WHITENED: MNRL_WHITENED,
-    ADAPT: ADAPT,
+    BY_PAIRS: "whitening by pairs, no training",
+    QUERIES: "whitening of queries, no training",
+    "simcse": "simcse",
+    "whitenedcse": "whitenedcse",
+    "scd-published": "scd",
+    "simcse++-published": "simcse++",
+    BEST: "best published objective",
+    MNRL: "fine-tuning by sentence-transformers",
+    MNRL_WHITENED: "fine-tuning by sentence-transformers, then whitening",
+    "adapt, no training": "adapt, no training",
+    ADAPT: "adapt",
     "adapt, 2,000,000 tokens": "adapt, 2,000,000 tokens",
 }
-"""Name in the table of the corpora -> row."""
+"""Row -> its name on the page, in the order of the tables."""
+DRAWN = (ADAPT, BY_PAIRS, QUERIES, MNRL, BEST)
+"""The rows in the picture."""
+ON_EACH_CORPUS = (
+    "base model + BM25",
+    BY_PAIRS,
+    QUERIES,
+    BEST,
+    MNRL,
+    MNRL_WHITENED,
+    ADAPT,
+    "adapt, 2,000,000 tokens",
+)
+"""The rows in the table of the corpora."""
 WIDTH, LINE = 190, 18
 """Pixels of a panel, and of a line of it."""
 MINILM = "minilm"
@@ -54,7 +66,7 @@ def draw_page(record: Mapping[str, Any]) -> None:
             parts["over corpora"] = _over_corpora(with_best)
             parts["regret"] = _regret(corpora)
             parts["seeds"] = _seeds(corpora)
-        parts[f"each corpus{of_base}"] = _each_corpus(corpora)
+        parts[f"each corpus{of_base}"] = _each_corpus(corpora, counted=not of_base)
     draw(PAGE, parts)
     _draw_means(record[MINILM])
     _draw_gains({corpus: _with_best(own) for corpus, own in record[MINILM].items()})
@@ -73,34 +85,25 @@ def _with_best(own: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "rows": rows, "adapt over": over}
 
 
-def _rows(corpora: Mapping[str, Any]) -> list[str]:
-    """Return the rows that the page shows: of the closed forms those that matter."""
-    names = dict.fromkeys(row for own in corpora.values() for row in own["rows"])
-    hidden = [
-        row
-        for row in names
-        if row.startswith(closed_forms.CLOSED_FORMS) and row not in closed_forms.ON_THE_PAGE
-    ]
-    return [row for row in names if row not in hidden]
-
-
 def _over_corpora(corpora: Mapping[str, Any]) -> str:
     """Draw every row's means over the corpora.
 
     Corpora are few and were not drawn from anything: intervals are for other seeds and items.
     """
     table = []
-    for row in _rows(corpora):
+    for row, shown in SHOWN.items():
         having = [own for own in corpora.values() if row in own["rows"]]
-        cells = {"": row}
-        for name, title in ((TEST, "gain"), (HYBRID_GAIN, "hybrid")):
+        if not having:
+            continue
+        cells = {"": shown}
+        for name, title in ((TEST, "gain"), (HYBRID_GAIN, "hybrid gain")):
             cells[title] = _mean([own["rows"][row].get(name) for own in having])
         for name in ("docstrings", "definitions"):
             found = [own["rows"][row][name][0] for own in having if name in own["rows"][row]]
             cells[name] = f"{sum(found) / len(found):+.2f}" if found else ""
         sts = [own["rows"][row].get("STS") for own in having if "seeds" in own["rows"][row]]
         cells["STS"] = f"{sum(sts) / len(sts):+.2f}" if sts and None not in sts else ""
-        cells["adapt over it"] = _mean([own["adapt over"].get(row) for own in having])
+        cells["adapt minus the row"] = _mean([own["adapt over"].get(row) for own in having])
         table.append(cells)
         if row == ADAPT:
             found = [own["rows"][row]["hybrid over base"] for own in having]
@@ -114,21 +117,24 @@ def _mean(found: list[list[float] | None]) -> str:
     return mean_gain(there) if there else ""
 
 
-def _each_corpus(corpora: Mapping[str, Any]) -> str:
+def _each_corpus(corpora: Mapping[str, Any], counted: bool) -> str:
     """Draw the mean gains on every corpus; their intervals are in the picture."""
     table = [
-        {"": "base model, MRR"} | {c: f"{own['base'][TEST]:.2f}" for c, own in corpora.items()},
-        {"": "test pairs"} | {c: f"{own['pairs'][TEST]:,}" for c, own in corpora.items()},
-        {"": "groups of documents"} | {c: f"{own['groups']:,}" for c, own in corpora.items()},
+        {"": "base model, MRR"} | {c: f"{own['base'][TEST]:.2f}" for c, own in corpora.items()}
     ]
-    for name, row in (IN_TABLES | {BEST: BEST}).items():
+    if counted:
+        table += [
+            {"": "test pairs"} | {c: f"{own['pairs'][TEST]:,}" for c, own in corpora.items()},
+            {"": "groups of documents"} | {c: f"{own['groups']:,}" for c, own in corpora.items()},
+        ]
+    for row in ON_EACH_CORPUS:
         gains = {
             corpus: f"{found['rows'][row][TEST][0]:+.2f}"
             for corpus, own in corpora.items()
             if row in (found := _with_best(own))["rows"]
         }
         if gains:
-            table.append({"": name, **gains})
+            table.append({"": SHOWN[row], **gains})
     return markdown_table(table)
 
 
@@ -173,11 +179,11 @@ _SELECTIONS = {
 def _draw_means(corpora: Mapping[str, Any]) -> None:
     """Draw the mean gains over the corpora as bars, for readers who know nothing of the study."""
     bars = []
-    for name, row in DRAWN.items():
+    for row in DRAWN:
         if row != QUERIES:
             found = [_with_best(own)["rows"][row][TEST][0] for own in corpora.values()]
             mean = sum(found) / len(found)
-            bars.append({"row": name, "gain": mean, "label": f"+{mean:.1f}"})
+            bars.append({"row": SHOWN[row], "gain": mean, "label": f"+{mean:.1f}"})
     names = [bar["row"] for bar in bars]
     chart = alt.Chart({"values": bars}).encode(
         alt.X("gain:Q").title(f"points of MRR over the base model, mean of {len(corpora)} corpora"),
@@ -197,8 +203,8 @@ def _draw_gains(corpora: Mapping[str, Any]) -> None:
     panels = []
     for corpus, own in corpora.items():
         points = [
-            {"row": name, "gain": gain, "low": low, "high": high}
-            for name, row in DRAWN.items()
+            {"row": SHOWN[row], "gain": gain, "low": low, "high": high}
+            for row in DRAWN
             if row in own["rows"]
             for gain, low, high in [own["rows"][row][TEST]]
         ]
@@ -210,7 +216,7 @@ def _draw_gains(corpora: Mapping[str, Any]) -> None:
 
 
 def _panel(points: list[dict[str, Any]], corpus: str) -> alt.LayerChart:
-    names = list(DRAWN)
+    names = [SHOWN[row] for row in DRAWN]
     first = alt.datum.row == names[0]
     colour = alt.condition(first, alt.value(AFTER), alt.value(INK))
     y = alt.Y("row:N").title(None).sort(names).scale(domain=names).axis(labelLimit=0, ticks=False)
@@ -224,5 +230,5 @@ def _panel(points: list[dict[str, Any]], corpus: str) -> alt.LayerChart:
     )
     dots = alt.Chart(values).mark_point(filled=True, size=60, opacity=1)
     return alt.layer(zero, lines, dots.encode(x, y, color=colour)).properties(
-        title=corpus, width=WIDTH, height=LINE * len(names)
+        title=corpus, width=WIDTH, height=LINE * len(DRAWN)
     )
