@@ -56,10 +56,14 @@ from isospace.system import typed_json
 from isospace.system.lifecycle import working_in
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
+from isospace.training.loop import FEWEST_UPDATES
 from isospace.training.run import FinishedRun, Run, start_or_resume
+from isospace.whiten.fitting import fit_precision
 
 MOST_COMPARING = 0.5
 """Largest share of a budget in minutes for the comparison of base models."""
+_BACKWARD = 3
+"""Time of training on a text, as a multiple of encoding it: backward takes two forward passes."""
 
 
 @dataclass(frozen=True)
@@ -294,13 +298,22 @@ def _fine_tuned(search: Search, amounts: Amounts, budget_began: float) -> FineTu
 def _enough_minutes(search: Search, until: float) -> int:
     """Return the fewest minutes that may allow fine-tuning; 0 if the search can end by `until`.
 
-    Only the measuring after a training is counted here; `fine_tune` plans the training itself.
+    The shortest training and the measuring after it are counted roughly, because an exact plan
+    (`fine_tune`) takes longer to make. One trained model is measured; queries keep time for more.
     """
-    task = search.task
+    task, passes = search.task, search.passes
     if task.folds is not None or not task.data.held_out.natural:
         return 0
-    token = _seconds_per_token(task, search.encoders)
-    late = time.monotonic() + SPARE * token * search.passes.trained - until
+    measured = passes.validating + passes.testing
+    if search.encoders.maps.queries_only:
+        measured = passes.trained
+    pairs = max(len(list(texts)) for _, texts in search.encoders.fit_texts)
+    trained = FEWEST_UPDATES * task.training.batch_size * passes.mapped / pairs
+    token = training = _seconds_per_token(task, search.encoders)
+    if (precision := fit_precision(task.training)) == "bf16":
+        training = seconds_per_token(search.encoders.encoder, task.validation.second, precision)
+    work = token * measured + training * _BACKWARD * trained
+    late = time.monotonic() + SPARE * work - until
     minutes = task.config.budget[0]
     return 0 if late <= MOST_LATE * 60 * minutes else math.ceil(minutes + late / 60)
 
