@@ -54,9 +54,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
 RECORDS = PAGE.with_suffix(".json")
 POWER, FITTED_ON = 0.75, 3_000
 SHARES = (0.5, 0.75)
+"""Of the way from the base model's weights to the fine-tuned ones."""
 HIDDEN = f"{SHARES[0]:g} of the way"
 """How rows begin that the page does not show."""
-"""Of the way from the base model's weights to the fine-tuned ones."""
 VALIDATION, OVER_WHITENED = "validation", "over the whitened base model"
 BATCH_TOKENS = 1 << 15
 """Tokens that a GPU encodes at once."""
@@ -64,8 +64,8 @@ MINED = RankCSE(head="none", temperature=0.05, consistency_weight=0, distillatio
 """SimCSE with the texts that were mined for an example among its negatives."""
 FOLLOWING = RankCSE(head="none", temperature=0.05, consistency_weight=0)
 """SimCSE that also follows a teacher's ranking."""
-AS_NOW, ALONE, BEHIND = "the plain encoder", "alone", "then whitened"
-FITTED_AGAIN = "map fitted again"
+UNTRAINED, USUAL = "no fine-tuning", "usual fine-tuning"
+ALONE, BEHIND, FITTED_AGAIN = "alone", "then whitened", "matrix fitted again"
 
 
 @dataclass(frozen=True)
@@ -93,34 +93,34 @@ class Way:
 
 _LARGE = {"pass_tokens": 16_384}
 WAYS = {
-    "none": Way(tokens=0.0),
-    AS_NOW: Way(),
-    "through the fixed map": Way(map="fixed"),
-    "through the map, trained too": Way(map="trained"),
+    UNTRAINED: Way(tokens=0.0),
+    USUAL: Way(),
+    "through the fixed matrix": Way(map="fixed"),
+    "through the matrix, trained too": Way(map="trained"),
     "mined negatives": Way({"objective": MINED, "mined": 1}),
     "batches of 128": Way({"batch_size": 128, **_LARGE}, rate=2**0.5),
     "batches of 256": Way({"batch_size": 256, **_LARGE}, rate=2.0),
-    "half the rate": Way(rate=0.5),
-    "double the rate": Way(rate=2.0),
-    "twice the tokens, half the rate": Way(tokens=2.0, rate=0.5),
-    "through the fixed map, temperature 0.03": Way(
+    "half the learning rate": Way(rate=0.5),
+    "double the learning rate": Way(rate=2.0),
+    "twice the tokens, half the learning rate": Way(tokens=2.0, rate=0.5),
+    "through the fixed matrix, temperature 0.03": Way(
         {"objective": SimCSE(head="none", temperature=0.03)}, map="fixed"
     ),
-    "through the fixed map, texts of 32 tokens": Way({"max_length": 32}, map="fixed"),
-    "through the fixed map, a teacher": Way(
+    "through the fixed matrix, texts of 32 tokens": Way({"max_length": 32}, map="fixed"),
+    "through the fixed matrix, a teacher": Way(
         {"objective": FOLLOWING, "teacher": "base+bm25"}, map="fixed"
     ),
-    "through the fixed map, a teacher, mined negatives": Way(
+    "through the fixed matrix, a teacher, mined negatives": Way(
         {"objective": FOLLOWING, "teacher": "base+bm25", "mined": 2}, map="fixed"
     ),
     "five times the tokens": Way(tokens=5.0),
     "five times the tokens, batches of 256": Way(
         {"batch_size": 256, **_LARGE}, tokens=5.0, rate=2.0
     ),
-    "five times the tokens, through the fixed map": Way(tokens=5.0, map="fixed"),
+    "five times the tokens, through the fixed matrix": Way(tokens=5.0, map="fixed"),
 }
 """Name -> way; the first ones are measured first, each on all corpora."""
-ON_EACH_CORPUS = ("none", AS_NOW, "through the fixed map", *list(WAYS)[-3:])
+ON_EACH_CORPUS = (UNTRAINED, USUAL, "through the fixed matrix", *list(WAYS)[-3:])
 """The ways whose gains on each corpus the page shows."""
 
 
@@ -182,7 +182,7 @@ def main() -> None:
         for seed in range(options.seeds)
         for way in options.ways
         for corpus in options.only
-        if (way, corpus, seed) not in known and (way != "none" or not seed)
+        if (way, corpus, seed) not in known and (way != UNTRAINED or not seed)
     ]
     _measure_all(tasks, options.jobs, options.output)
 
@@ -257,7 +257,7 @@ def _measure(task: Task) -> list[dict[str, Any]]:
     on, way = on_corpus(task.corpus, task.folder), WAYS[task.way]
     seconds = {"corpus": time.monotonic() - began}
     updates, found = 0, []
-    if task.way == "none":
+    if task.way == UNTRAINED:
         encoder = base_encoder(on.config)
         drop_normalize(encoder)
         encode = cached(encoder, cache_folder())
@@ -316,7 +316,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
         encoder.model.pop(-1)
         encode = _encodes(encoder)
         yield FITTED_AGAIN, through(encode, fit_map(_encodes(encoder, longest), on.fit))
-    if name == AS_NOW:
+    if name == USUAL:
         tuned: Weights = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
         start = base_encoder(on.config).model.state_dict()
         for share in SHARES:
@@ -347,7 +347,7 @@ def _draw(records: Sequence[Mapping[str, Any]]) -> None:
         for key in rows
         if key[0] == way and not key[1].startswith(HIDDEN)
     }
-    now = {c: _mean(own, VALIDATION)[0] for c, own in rows.get((AS_NOW, BEHIND), {}).items()}
+    now = {c: _mean(own, VALIDATION)[0] for c, own in rows.get((USUAL, BEHIND), {}).items()}
     means: dict[str, dict[str, str]] = {}
     corpora: list[dict[str, str]] = []
     for (way, measured), found in ordered.items():
@@ -378,7 +378,7 @@ def _over_corpora(
 ) -> dict[str, str]:
     """Return a row of means over the corpora.
 
-    The difference to the plain encoder, then whitened, is of the same pairs of each corpus. Its
+    The difference to usual fine-tuning, then whitened, is of the same pairs of each corpus. Its
     interval is that of Student's t over the corpora.
     """
     cells = {}
@@ -390,11 +390,11 @@ def _over_corpora(
                 mean if name == VALIDATION else mean.split()[0]
             )
     changes = [_mean(own, VALIDATION)[0] - now[c] for c, own in found.items() if c in now]
-    cells["over the usual way"] = ""
+    cells["minus usual fine-tuning"] = ""
     if len(changes) > 1 and any(changes):
         n, mean = len(changes), float(np.mean(changes))
         half = float(special.stdtrit(n - 1, 0.975) * np.std(changes, ddof=1) / n**0.5)
-        cells["over the usual way"] = gain_cell((mean, mean - half, mean + half))
+        cells["minus usual fine-tuning"] = gain_cell((mean, mean - half, mean + half))
     return cells
 
 

@@ -4,8 +4,8 @@
 
 writes `docs/results/fusion.md`. The pairs of docstrings (summary and next paragraph) are searched
 in both directions, by the model as it is and with all its vectors moved towards one point, which
-changes no order by cosine but leaves the cosines a fifth of their spread. The pairs are those that
-validation and the test pairs.
+changes no order by cosine but leaves the cosines a fifth of their spread. The pairs are the
+validation pairs and the test pairs.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def draw_page(record: Mapping[str, Any]) -> None:
             {
                 "": name,
                 "gain": mean_gain(own[TEST]),
-                HYBRID: mean_gain(own[HYBRID]),
+                "hybrid gain": mean_gain(own[HYBRID]),
                 DEFINITIONS: f"{other:+.2f}",
             }
         )
