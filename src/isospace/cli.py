@@ -13,20 +13,13 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any
 
-import tyro
 from rich.console import Console as Terminal
 
 import isospace
 from isospace.commands import COMMANDS, load_command
 from isospace.commands.console import Console, NewestDisplay, ask_user
-from isospace.commands.options import (
-    ALL,
-    HELP,
-    as_options,
-    parse,
-    show_help,
-    write_help,
-)
+from isospace.commands.options import as_options
+from isospace.commands.parser import ALL, HELP, help_text, parse
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.consent import Consent, consenting, trusting_code
@@ -75,15 +68,12 @@ def _parse(arguments: Sequence[str]) -> Any:
     command, *words = arguments
     if command not in COMMANDS:
         raise UserError(no_such("command", command, COMMANDS, "isospace --help"))
-    # tyro makes a rule for torch's types where torch is imported when it begins.
-    with tyro.constructors.ConstructorRegistry():
-        pass
     with lazy_imports(*_NOT_FOR_OPTIONS):
         kind = load_command(command)
         default = kind.defaults(words) if hasattr(kind, "defaults") else None
-        write_help(kind)
         if not set(HELP).isdisjoint(words):
-            show_help(kind, command, COMMANDS[command], words, default)
+            print_result(help_text(kind, command, COMMANDS[command], words, default))
+            raise SystemExit
         return parse(kind, command, words, default)
 
 

@@ -12,7 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-import tyro
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -27,7 +26,7 @@ from pydantic import (
 )
 
 from isospace.encoders.settings import EncoderSettings, Precision, Side
-from isospace.errors import UserError, in_words, no_such
+from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.operators.fitted_whitening import Whitening
@@ -38,6 +37,7 @@ from isospace.system.settings import (
     DropoutRate,
     NameOrPath,
     PathOrText,
+    Written,
     refuse_idle,
     settings,
     to_dict,
@@ -63,32 +63,6 @@ Layout = Literal["lines", "paragraphs"]
 Tracker = Literal["tensorboard", "wandb"]
 
 
-def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[float, str]]:
-    """Let the command line read a number and one of these units, such as `10 minutes`."""
-    names = get_args(units)
-
-    def read(words: list[str]) -> tuple[float, str]:
-        amount, _, named = words[0].partition(" ")
-        unit = f"{named}s" if f"{named}s" in names else named  # 1 minute
-        try:
-            if unit not in names:
-                raise ValueError
-            return float(amount), unit
-        except ValueError:
-            raise UserError(
-                f"`budget` {words[0]}: expected a number of {in_words(names, 'or')}, such as "
-                f"10 {names[0]}"
-            ) from None
-
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"NUMBER {{{','.join(names)}}}",
-        instance_from_str=read,
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda value: [f"{value[0]:.15g} {value[1]}"],
-    )
-
-
 def _as_list(value: Any) -> Any:
     """Return one or several names or paths as a tuple of names."""
     if isinstance(value, str | PathLike):
@@ -101,16 +75,11 @@ def _as_list(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names)))]
 """Names of files, folders and URLs, and of docstrings."""
-# How the command line writes some settings; no other module of settings knows tyro.
-ALSO_O = tyro.conf.arg(aliases=["-o"])
-NAMED_AS = tyro.conf.arg(name="as")
-Output = Annotated[PathOrText | None, ALSO_O]
-"""A file or folder to write, on the command line also -o."""
-FirstModel = Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+Output = Annotated[PathOrText | None, Written(short="-o")]
+"""A file or folder to write."""
+FirstModel = Annotated[NameOrPath, Written("MODEL", positional=True)]
 """A model, on the command line a word without an option's name."""
-Inputs = Annotated[
-    Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...", help_behavior_hint="")
-]
+Inputs = Annotated[Files, Written("FILE", positional=True)]
 """Files to read, on the command line words without an option's name."""
 
 
@@ -247,7 +216,7 @@ class TrainConfig(ModelAndText):
 
     objective: Annotated[
         Objective,
-        tyro.conf.Suppress,
+        Written(hidden=True),
         PlainValidator(_objective),
         PlainSerializer(lambda chosen: {"name": objective_name(chosen), **chosen.to_json()}),
         # It adapts sentence encoders best, by the docstrings' dev pairs.
@@ -284,7 +253,7 @@ class TrainConfig(ModelAndText):
     pass_tokens: PositiveInt | None = None
     """Number of tokens of a batch that pass the encoder at a time (gradient caching), so that large
     batches fit in memory. Default: the whole batch."""
-    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False), amount_of(Unit)] = (
+    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False)] = (
         6_400,
         "sentences",
     )
@@ -369,7 +338,7 @@ class AdaptConfig(ModelAndText):
     models: Files = ()
     """Base models to compare instead of `model`, two or more. Each is whitened and tested on the
     same pairs; the best on validation pairs is fine-tuned."""
-    budget: Annotated[tuple[PositiveFloat, SearchUnit], Strict(False), amount_of(SearchUnit)] = (
+    budget: Annotated[tuple[PositiveFloat, SearchUnit], Strict(False)] = (
         6.0,
         "minutes",
     )
@@ -590,7 +559,7 @@ class DistillConfig:
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = "minilm"
+    model: Annotated[NameOrPath, Written("RUN", positional=True)] = "minilm"
     """The encoder to replace: the folder of a run of adapt or train, which names its corpus; or any
     other model, with `corpus`."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
@@ -651,7 +620,7 @@ class EncodeConfig(EncoderSettings):
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
-    output: Annotated[PathOrText, ALSO_O]
+    output: Annotated[PathOrText, Written(short="-o")]
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     compress: NameOrPath | None = None
     """Form of the stored vectors: float16, int8, binary, or a smaller form such as pca-256-int8.
@@ -664,7 +633,7 @@ class EncodeConfig(EncoderSettings):
     """bf16 is faster on processors that support it; a vector changes by about 1e-4 (1 - cosine)."""
     shard_size: int = 16_384
     """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
-    side: Annotated[Side | None, NAMED_AS] = None
+    side: Annotated[Side | None, Written(name="as")] = None
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
     engine: Engine = "local"

@@ -16,7 +16,7 @@ from objective_views import choices, random
 from torch.autograd import gradcheck
 from toy import sentences, write_toy_model
 
-from isospace.commands.options import write_help
+from isospace.commands.parser import options_of
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
@@ -309,8 +309,9 @@ def test_documentation_has_formula_relations_and_a_line_per_field(name):
     documentation = OBJECTIVES[name].__doc__ or ""
     assert documentation.count("$$") >= 2
     assert "Relations:" in documentation
-    write_help(OBJECTIVES[name])
-    assert all(field.metadata["help"] for field in fields(OBJECTIVES[name]))
+    options = options_of(OBJECTIVES[name])
+    assert len(options) == len(fields(OBJECTIVES[name]))
+    assert all(option.text for option in options)
 
 
 @cases

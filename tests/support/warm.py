@@ -39,7 +39,6 @@ SERVER.set_forkserver_preload(
         "scipy.stats",
         "altair",
         "rich.progress",
-        "tyro",
     ]
 )
 

@@ -35,7 +35,7 @@ def test_threads_wait_passively_unless_the_user_has_set_a_policy(monkeypatch):
 
 IMPORTS = """
 import accelerate, altair, atexit, logging, os, peft, pydantic, scipy, sentence_transformers, signal
-import sklearn, sys, tyro, types, torch, transformers, warnings
+import sklearn, sys, types, torch, transformers, warnings
 
 sys.modules["jax"] = types.ModuleType("jax")
 

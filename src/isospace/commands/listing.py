@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Annotated, Any
 
-import tyro
-
 from isospace.commands.options import PrintsJson, as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES, Recipe, find
 from isospace.system.files import cache_folder, make_in_cache
+from isospace.system.settings import Written
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def objective_row(name: str) -> dict[str, str]:
 class Recipes(PrintsJson):
     """Options of `isospace recipes`."""
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = ""
+    name: Annotated[str, Written("RECIPE", positional=True)] = ""
     """Show everything about this recipe."""
 
     def run(self) -> None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-
-import tyro
+from typing import Annotated, Any, Literal, TypeVar
 
 from isospace.commands.console import Console
-from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels, recipes_in
+from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels
+from isospace.commands.parser import recipes_in
 from isospace.commands.printing import print_finished, print_json, print_result, print_table
 from isospace.config import AdaptConfig, AskConfig, DistillConfig, Output, TrainConfig, WhitenConfig
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
-from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
 from isospace.recipes import DEFAULT_RECIPE, find
-from isospace.system.settings import to_dict
+from isospace.system.settings import Written, to_dict
 
 
 @dataclass(frozen=True)
@@ -47,22 +44,12 @@ class Adapt(LoadsModels, CallsEndpoints):
         print_finished(outcome, self.json)
 
 
-if TYPE_CHECKING:
-    _ObjectiveChoice = Objective
-else:
-    _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
-        {name: kind() for name, kind in OBJECTIVES.items()},
-        {name: inspect.getdoc(kind).splitlines()[0] for name, kind in OBJECTIVES.items()},
-        prefix_names=False,
-    )
-
-
 @dataclass(frozen=True)
 class Train(LoadsModels, CallsEndpoints):
     """Options of `isospace train`."""
 
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
-    objective: _ObjectiveChoice = field(
+    objective: Annotated[Objective, Written(hidden=True)] = field(
         default_factory=lambda: find(DEFAULT_RECIPE).config.objective
     )
     """The objective to train with; what follows its name are its own options, which NAME --help
@@ -99,7 +86,7 @@ class Train(LoadsModels, CallsEndpoints):
 class Export(LoadsModels, EncoderSettings):
     """Options of `isospace export`."""
 
-    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[str, Written("MODEL", positional=True)]
     """A run's folder, a model folder, minilm, or a Hub name."""
     to: Literal["st", "onnx"]
     """What to write: st is the sentence-transformers folder that older versions and servers read,

@@ -7,40 +7,34 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 from isospace.commands.console import Console
 from isospace.commands.options import (
-    HELP,
     CallsEndpoints,
     LoadsModels,
     Models,
     PrintsJson,
     as_options,
-    parse,
-    recipes_in,
 )
+from isospace.commands.parser import HELP, parse, recipes_in
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import COMPRESS_READS, EvaluateConfig, Output, TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.cluster import Engine
-from isospace.system.settings import to_dict
+from isospace.system.settings import Written, to_dict
 
 
 @dataclass(frozen=True)
 class Compare(LoadsModels):
     """Options of `isospace compare`."""
 
-    candidates: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="OBJECTIVE ...")
-    ] = ()
+    candidates: Annotated[tuple[str, ...], Written("OBJECTIVE", positional=True)] = ()
     """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE sets options
     of one, also learning_rate, dropout or batch_size."""
     recipe: tuple[str, ...] = ()
     """Compare these rows of `isospace recipes` instead of objectives; other options override a
     setting in all of them."""
-    recipe_settings: tyro.conf.Suppress[tyro.conf.Fixed[Mapping[str, TrainConfig]]] = field(
+    recipe_settings: Annotated[Mapping[str, TrainConfig], Written(hidden=True)] = field(
         default_factory=dict
     )
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
@@ -48,7 +42,7 @@ class Compare(LoadsModels):
     """Number of trainings of each candidate: with --seed, --seed + 1, and so on."""
     verdict_on: Literal["pairs", "sts"] = "pairs"
     """Score that the verdict is about: MRR of the test pairs, or the average of the STS sets."""
-    baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=MODEL ...")] = ()
+    baselines: Annotated[tuple[str, ...], Written("NAME=MODEL")] = ()
     """Models to score beside the candidates, without training: glove=glove:FILE, a model folder,
     the folder of a run, a Hub name."""
     jobs: int = 1
@@ -198,9 +192,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
 class Report(PrintsJson):
     """Options of `isospace report`."""
 
-    runs: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")
-    ] = ()
+    runs: Annotated[tuple[Path, ...], Written("FOLDER", positional=True)] = ()
     """Folders of runs, or the folder of a comparison."""
     output: Output = None
     """The page to write; its tables become md and tex files in the same folder. Default:

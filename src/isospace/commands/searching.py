@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import EncodeConfig, IndexConfig
 from isospace.errors import UserError, number_of
+from isospace.system.settings import Written
 from isospace.system.unicode import in_one_line
 
 if TYPE_CHECKING:
@@ -96,11 +95,11 @@ class Index(LoadsModels, CallsEndpoints):
 class Search(LoadsModels, CallsEndpoints):
     """Options of `isospace search`."""
 
-    queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY ...")]
+    queries: Annotated[tuple[str, ...], Written("QUERY", positional=True)]
     """What to look for; each text is a query of its own."""
     index: Path = IndexConfig.to
     """A folder that `isospace index` made."""
-    k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
+    k: Annotated[int, Written(short="-k")] = 10
     """How many texts to list."""
     where: str | None = None
     """Only rows that match this SQL condition, as "year > 2000 AND id != 'a'"."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, cast, get_args
@@ -51,10 +51,32 @@ PathOrText = Annotated[Path, BeforeValidator(with_home), Strict(False)]
 NameOrPath = Annotated[str, BeforeValidator(_as_text)]
 """Text that names something, or a path to it, kept as text."""
 
+
+@dataclass(frozen=True)
+class Written:
+    """Mark in a setting's annotation: how the command line writes it, if not `--its-name VALUE`.
+
+    Attributes:
+        value: what stands for the value in a help text.
+        positional: true for words without an option's name.
+        name: another name of the option.
+        short: a second, short name, such as -o.
+        hidden: true if the command line has no such option.
+    """
+
+    value: str = ""
+    positional: bool = False
+    name: str = ""
+    short: str = ""
+    hidden: bool = False
+
+
 _CONFIG = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _EXPECTED = {
     "int_type": "a whole number",
+    "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "text",
@@ -152,8 +174,7 @@ def _message(kind: Any, error: ValidationError) -> str:
         if name not in known:
             unknown.append(str(name))
             continue
-        limits = {limit: _short(value) for limit, value in problem.get("ctx", {}).items()}
-        words = "expected " + _EXPECTED.get(problem["type"], problem["msg"]).format(**limits)
+        words = f"expected {expected(problem)}"
         if problem["type"].endswith("_type") and NoneType in get_args(known[name].annotation):
             words += " or None (in JSON null)"
         refused.setdefault(f"`{name}` {problem['input']!r}", []).append(words)
@@ -163,6 +184,13 @@ def _message(kind: Any, error: ValidationError) -> str:
         names = in_words([f"`{name}`" for name in unknown], "and")
         refused[names] = [f"no such setting{'s' * (len(unknown) > 1)}. {meant}"]
     return "; ".join(f"{where}: {' or '.join(words)}" for where, words in refused.items())
+
+
+def expected(problem: Any) -> str:
+    """Return the value that pydantic expected instead of the one of an error, in words."""
+    limits = {limit: _short(value) for limit, value in problem.get("ctx", {}).items()}
+    words: str = _EXPECTED.get(problem["type"], problem["msg"])
+    return words.format(**limits)
 
 
 def _short(limit: Any) -> Any:
