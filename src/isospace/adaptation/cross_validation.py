@@ -170,8 +170,7 @@ def divided(groups: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
     for group in np.argsort(-sizes, kind="stable"):
         part_of[group] = np.argmin(filled)
         filled[part_of[group]] += sizes[group]
-    found: NDArray[np.int64] = part_of[numbers]
-    return found
+    return part_of[numbers]
 
 
 def _pairs(corpus: Corpus, everything: Related, relation: str) -> tuple[Rows, NDArray[np.int64]]:

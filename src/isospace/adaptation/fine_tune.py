@@ -314,7 +314,7 @@ def train_queries(
         if not torch.isfinite(loss):
             raise Diverged(step + 1, "loss", float(loss.detach()))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(parameters, CLIP_NORM)
         optimizer.step()
         yield float(loss.detach())

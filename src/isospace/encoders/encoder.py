@@ -241,8 +241,7 @@ class Encoder(TextEncoder):
     @property
     def word_embeddings(self) -> nn.Embedding:
         """The input embedding table of the tokens."""
-        table: nn.Embedding = self.transformer.get_input_embeddings()
-        return table
+        return self.transformer.get_input_embeddings()
 
     def vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
         """Encode a batch of single texts with the current dropout rates.
@@ -286,8 +285,7 @@ class Encoder(TextEncoder):
             return states[torch.arange(len(states), device=states.device), here]
         for module in modules:
             features = module(features)
-        vectors: Tensor = features["sentence_embedding"]
-        return vectors
+        return features["sentence_embedding"]
 
     def features(self, batch: Batch) -> dict[str, Any]:
         """Return a batch of single texts in the form that the model's modules expect."""
@@ -469,8 +467,7 @@ class Encoder(TextEncoder):
             bf16 = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
             with torch.inference_mode(), bf16:
                 batch = own.tokens.collate([ids[i] for i in rows], sides=(side,)).to(device)
-                encoded: np.ndarray = own.vectors(batch, normalised=True).float().cpu().numpy()
-                return encoded
+                return own.vectors(batch, normalised=True).float().cpu().numpy()
 
         vectors = np.empty((len(ids), own.dim), dtype=np.float32)
         # Dropout is drawn in the order of the batches; parallel batches have no fixed order.

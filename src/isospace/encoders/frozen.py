@@ -103,8 +103,7 @@ class FrozenEncoder(Encoder):
     def given(self) -> VectorSource:
         """The source of the vectors."""
         first: Any = self.model[0]
-        source: VectorSource = first.source
-        return source
+        return first.source
 
     @property
     def probes(self) -> Sequence[str]:
@@ -136,8 +135,7 @@ class FrozenEncoder(Encoder):
         with torch.inference_mode():
             for module in modules_of(self.model, side)[1:]:
                 features = module(features)
-        mapped: NDArray[np.float32] = features["sentence_embedding"].numpy()
-        return mapped
+        return features["sentence_embedding"].numpy()
 
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress

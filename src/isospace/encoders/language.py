@@ -34,8 +34,7 @@ class LanguageModel(nn.Module):
     @torch.no_grad()
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Map `ids` and `mask` (n, length) to logits (n, length, vocabulary)."""
-        logits: Tensor = self.model(input_ids=ids, attention_mask=mask).logits
-        return logits
+        return self.model(input_ids=ids, attention_mask=mask).logits
 
     def head(self) -> dict[str, Tensor] | None:
         """Return the weights of the head before the word embeddings: dense, norm, bias.

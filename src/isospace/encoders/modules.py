@@ -80,8 +80,7 @@ def module_names(model: SentenceTransformer, side: Side | None) -> list[str]:
         if not getattr(module, "include_prompt", True):
             name += " less prompt"
         if isinstance(module, Dense):
-            config: dict[str, Any] = module.get_config_dict()  # type: ignore[no-untyped-call]
-            name += f" {config}"
+            name += f" {module.get_config_dict()}"
         names.append(name)
     return names
 

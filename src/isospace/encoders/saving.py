@@ -317,8 +317,7 @@ def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Return (n,) float64 cosines between corresponding rows of two arrays (n, dim)."""
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    products: np.ndarray = (a * b).sum(1) / np.maximum(norms, 1e-12)
-    return products
+    return (a * b).sum(1) / np.maximum(norms, 1e-12)
 
 
 def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -302,8 +302,7 @@ class Tokenisation:
             return_token_type_ids=False,
             verbose=False,  # no warning about whole texts above the model's limit
         )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        return encoded["input_ids"]
 
     def cut(self, ids: np.ndarray, max_length: int, side: Side | None = None) -> np.ndarray:
         """Truncate (token,) ids as `ids` truncates a text to `max_length`."""

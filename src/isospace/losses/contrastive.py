@@ -351,8 +351,7 @@ def angular_margin(a: Tensor, b: Tensor, margin: float = math.pi / 18) -> Tensor
     # As sqrt(1 - cos^2) the sine of a small angle has no digits and an infinite slope.
     difference, total = (torch.linalg.vector_norm(x, dim=-1) for x in (a - b, a + b))
     sine = difference * total / 2
-    shifted: Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
-    return shifted
+    return cosine * math.cos(margin) - sine * math.sin(margin)
 
 
 def masking_triplet(x: Tensor, less: Tensor, more: Tensor, margin: float = 0.0) -> Tensor:

@@ -97,8 +97,7 @@ class CrossAttention(nn.Module):
         weights = attention.self.dropout(states.new_ones(*states.shape[:2], count, 1))
         values = self.value(sentence).unflatten(-1, (count, -1)).unsqueeze(1)
         attended = attention.output.dropout(self.output((weights * values).flatten(2)))
-        out: Tensor = self.norm(states + attended)
-        return out
+        return self.norm(states + attended)
 
 
 class Decoder(Draws):
@@ -206,5 +205,4 @@ class Detector(Draws):
 
         with self.own_draws(sentences.device):
             states = self.discriminator.encoder.token_states(ids, mask, embedded=conditioned)
-        logits: Tensor = self.head(states)
-        return logits
+        return self.head(states)

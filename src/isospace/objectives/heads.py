@@ -34,8 +34,7 @@ class TanhMLP(nn.Module):
         self.dense = linear(dim, dim, generator, std=0.02)
 
     def forward(self, views: Tensor) -> Tensor:
-        out: Tensor = self.dense(views.to(self.dense.weight.dtype)).tanh()
-        return out
+        return self.dense(views.to(self.dense.weight.dtype)).tanh()
 
 
 class Projector(nn.Module):
@@ -131,8 +130,7 @@ class Differences(nn.Module):
     def forward(self, views: Tensor) -> Tensor:
         """`(2 * view, batch, dim) -> (view, batch, dim)`."""
         wanted, unwanted = upcast(views).chunk(2)
-        out: Tensor = self.head(wanted - unwanted)
-        return out
+        return self.head(wanted - unwanted)
 
 
 class JointProjector(nn.Module):
@@ -290,8 +288,7 @@ class VirtualView(Seeded):
             losses = diagonal_cross_entropy(logits.masked_fill(~rivals, -torch.inf))
             (gradient,) = torch.autograd.grad(losses.mean(), moved)
         length = gradient.norm(dim=1, keepdim=True) + 1e-8
-        step: Tensor = self.radius * gradient / length
-        return step
+        return self.radius * gradient / length
 
 
 class PairClassifier(nn.Module):

@@ -139,8 +139,7 @@ class Flow(nn.Module):
     def bits_per_dim(self, x: torch.Tensor) -> torch.Tensor:
         """Return the negative log-likelihood of each vector in bits, `(..., dim) -> (...)`."""
         log_prior = -0.5 * (self(x).square().sum(-1) + self.dim * math.log(2 * math.pi))
-        bits: torch.Tensor = (log_prior + self.log_determinant()) / (-self.dim * math.log(2))
-        return bits
+        return (log_prior + self.log_determinant()) / (-self.dim * math.log(2))
 
     @torch.no_grad()
     def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -45,5 +45,4 @@ def fuse(
     sigma = cosines.std(axis=1) if spread is None else spread
     highest = words.max(axis=1)
     scale = weight * sigma / np.where(highest > 0, highest, 1)
-    fused: NDArray[Any] = cosines + scale[:, None] * words
-    return fused
+    return cosines + scale[:, None] * words

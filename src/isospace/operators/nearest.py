@@ -130,5 +130,4 @@ def shares_of_places(cosines: NDArray[Any], k: int) -> NDArray[np.float64]:
     last = np.partition(cosines, -k, axis=1)[:, -k, None]
     nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
     places_left = k - nearer.sum(1, keepdims=True)
-    shares: NDArray[np.float64] = nearer + places_left / tied.sum(1, keepdims=True) * tied
-    return shares
+    return nearer + places_left / tied.sum(1, keepdims=True) * tied

@@ -15,7 +15,6 @@ therefore gives neither errors nor NaN, and the gradient is exact as long as the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -150,8 +149,7 @@ def zca(covariance: Tensor) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 2.0000]])
     """
-    apply: Callable[[Tensor], Tensor] = _ZCA.apply
-    return apply(covariance)
+    return _ZCA.apply(covariance)  # type: ignore[no-untyped-call]
 
 
 def pca(covariance: Tensor) -> Tensor:
@@ -161,8 +159,7 @@ def pca(covariance: Tensor) -> Tensor:
     tensor([[ 0.4082,  0.7071],
             [ 0.4082, -0.7071]])
     """
-    apply: Callable[[Tensor], Tensor] = _PCA.apply
-    return apply(covariance)
+    return _PCA.apply(covariance)  # type: ignore[no-untyped-call]
 
 
 Method = Literal["zca", "pca"]

@@ -148,8 +148,7 @@ def as_text(value: Any) -> str:
 def to_dict(value: Any) -> dict[str, Any]:
     """Return settings in JSON's types; `kind(**to_dict(value)) == value` for their class `kind`."""
     kind: Any = type(value)
-    values: dict[str, Any] = adapter(kind).dump_python(value, mode="json")
-    return values
+    return adapter(kind).dump_python(value, mode="json")
 
 
 @functools.cache

@@ -55,8 +55,7 @@ def read(path: Path, kind: type[T], what: str) -> T:
                 f"version reads {known}). Use that version, or make them again with this one"
             )
         anything: Any = kind
-        value: T = adapter(anything).validate_python(content)
-        return value
+        return adapter(anything).validate_python(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         reason = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))

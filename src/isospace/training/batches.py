@@ -149,8 +149,7 @@ class Order:
             self._first += len(self._batches)
             self._epoch += 1
             self._batches = self._drawn(self._epoch)
-        found: Rows = self._batches[number - self._first]
-        return found
+        return self._batches[number - self._first]
 
     def _drawn(self, epoch: int) -> Rows:
         """Return the full batches (batch, size) of an epoch."""

@@ -367,8 +367,7 @@ class Examples:
     def _differing(self, pairs: Rows) -> Rows:
         """Return the pairs (n, 2) whose two texts differ."""
         differ = [self.texts[first] != self.texts[second] for first, second in pairs.tolist()]
-        found: Rows = pairs[np.array(differ, bool)]
-        return found
+        return pairs[np.array(differ, bool)]
 
 
 def related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:
@@ -381,8 +380,7 @@ def related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[
 
 def _of_texts(numbers: Rows, rows: Rows) -> Rows:
     """Return (example, text * n): the numbers (text, n) of each example's texts."""
-    found: Rows = numbers[rows].reshape(len(rows), rows.shape[1] * numbers.shape[1])
-    return found
+    return numbers[rows].reshape(len(rows), rows.shape[1] * numbers.shape[1])
 
 
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
@@ -412,8 +410,7 @@ def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:
     full = np.clip(most / np.maximum(lengths, 1), SHORTEST_CROP, LONGEST_CROP)
     below = lengths * (full**2 - SHORTEST_CROP**2) / 2
     above = np.where(full < LONGEST_CROP, np.minimum(most, lengths) * (LONGEST_CROP - full), 0.0)
-    found: NDArray[np.float64] = (below + above) / (LONGEST_CROP - SHORTEST_CROP)
-    return found
+    return (below + above) / (LONGEST_CROP - SHORTEST_CROP)
 
 
 def crop(

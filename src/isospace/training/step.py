@@ -188,8 +188,7 @@ def gather(local: Tensor) -> Tensor:
     process with B sentences.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        gathered: Tensor = _Gather.apply(local)  # type: ignore[no-untyped-call]
-        return gathered
+        return _Gather.apply(local)  # type: ignore[no-untyped-call]
     return local
 
 

@@ -148,8 +148,7 @@ class Cosines(Teacher):
         looking = self.queries[queries]
         if texts.ndim == 2:
             own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
-            products: Doubles = np.einsum("qd,qnd->qn", looking, own)
-            return products.astype(np.float32)
+            return np.einsum("qd,qnd->qn", looking, own).astype(np.float32)
         scores = np.empty((len(queries), len(texts)), np.float32)
         for start in range(0, len(texts), _SLICE):
             part = slice(start, start + _SLICE)
@@ -211,10 +210,7 @@ class Mean(Teacher):
 
     def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Average the scores of the teachers."""
-        scores: ScoreMatrix = np.mean(
-            [one.scores(queries, texts) for one in self._teachers], axis=0
-        )
-        return scores
+        return np.mean([one.scores(queries, texts) for one in self._teachers], axis=0)
 
 
 def is_cross_encoder(name: str) -> bool:
@@ -258,7 +254,7 @@ class CrossEncoderTeacher(Teacher):
             for query, own in zip(queries.tolist(), texts.tolist(), strict=True)
             for text in own
         ]
-        scores: ScoreMatrix = self._model.predict(
+        scores = self._model.predict(
             pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False
         )
         return scores.astype(np.float32).reshape(texts.shape)

@@ -48,5 +48,4 @@ def forward(model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: b
         type of matrix products only, and not of sums, norms and the result.
     """
     family = FAMILIES[model.config.model_type]
-    states: Tensor = family.forward(model, input_ids, attention_mask, first_only)
-    return states
+    return family.forward(model, input_ids, attention_mask, first_only)

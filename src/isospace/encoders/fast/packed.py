@@ -106,8 +106,7 @@ class Packing:
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     """Apply an autograd function; this helper gives the result a type."""
-    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
-    return result
+    return function.apply(*arguments)
 
 
 class _Pack(torch.autograd.Function):
