@@ -16,7 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from isospace.views import Views
-from isospace.views.networks import TextEncoder as TextEncoder  # objectives load it from here
+
+TextEncoder: TypeAlias = Any
+"""An `isospace.encoders.encoder.Encoder`, which is not imported, because it needs transformers.
+Objectives use its widths, vocabulary, word embeddings, attentions, token states and language model.
+"""
 
 
 class Auxiliary(nn.Module):
