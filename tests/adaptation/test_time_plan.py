@@ -206,15 +206,18 @@ def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monke
 def test_a_machine_too_slow_for_a_merge_trains_without_one(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
 
-    def seconds(search):
+    def seconds(task, encoders):
         """An hour has time to validate little more than one trained model."""
+        passes = Passes.count(task, encoders)
         evaluation = evaluation_tokens(
-            search.encoders.encoder, search.task.data.held_out, search.task.training.max_length
+            encoders.encoder, task.data.held_out, task.training.max_length
         )
-        tokens = 1.1 * search.passes.validating + search.passes.testing + 3 * evaluation
-        return 3600 / SPARE / tokens
+        return 3600 / SPARE / (1.1 * passes.validating + passes.testing + 3 * evaluation)
 
-    monkeypatch.setattr(fine_tune, "_seconds_per_token", seconds)
+    monkeypatch.setattr("isospace.adaptation.adapt._seconds_per_token", seconds)
+    monkeypatch.setattr(
+        fine_tune, "_seconds_per_token", lambda search: seconds(search.task, search.encoders)
+    )
     monkeypatch.setattr(TimePlan, "allows_another", lambda *_: False)
     finished = adapt(replace(config, budget=(60, "minutes")))
     assert finished.results.training.steps >= FEWEST_UPDATES
@@ -357,7 +360,7 @@ def test_a_budget_that_is_short_measures_less_and_says_so(spelled, tmp_path, mon
         patch.setattr("isospace.adaptation.selection.run_results", stopped)
         with pytest.raises(Interrupted):
             adapt(config)
-    monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 1e-9)
+    monkeypatch.setattr(time_plan.Amounts, "planned", lambda *_: pytest.fail("planned again"))
     finished = adapt(resume=config.output)
     results, notes = finished.results, read_candidates(config.output).notes
     assert results.base.pairs.queries == math.ceil(LEAST_SHARE * whole.base.pairs.queries)

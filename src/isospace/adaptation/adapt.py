@@ -48,7 +48,7 @@ from isospace.adaptation.time_plan import (
 )
 from isospace.config import AdaptConfig
 from isospace.encoders.places import ADAPT_SETTINGS
-from isospace.errors import UserError
+from isospace.errors import UserError, number_of
 from isospace.statistics.gains import Gain, Scores
 from isospace.statistics.selection import SelectedAmong, measured_gain
 from isospace.statistics.verdict import counted, gain_sentence
@@ -260,7 +260,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     )
     base = base or score_test(search, BASE_MODEL, tried, weight)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured, tried.error_share))
-    tuned = _fine_tuned(search, amounts, budget_began)
+    tuned = _fine_tuned(search, budget_began)
     search = replace(search, encoders=replace(search.encoders, trained=tuned.weights))
     if tuned.weights is not None and search.parts is not None:
         task, how_to_resume = search.task, search.run.how_to_resume
@@ -275,35 +275,31 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     return finish(search, tried, baselines, tuned, base, weight, [*notes, *tuned.notes])
 
 
-def _fine_tuned(search: Search, amounts: Amounts, budget_began: float) -> FineTuned:
-    """Fine-tune the encoder, unless it has no weights or the budget is too small.
-
-    A resumed search keeps the decision that `amounts` has.
-    """
-    config, encoders = search.task.config, search.encoders
-    frozen, of_queries = encoders.encoder.is_frozen, encoders.maps.queries_only
+def _fine_tuned(search: Search, budget_began: float) -> FineTuned:
+    """Fine-tune the encoder, unless it has no weights or the budget is too small."""
+    config, of_queries = search.task.config, search.encoders.maps.queries_only
+    if search.encoders.encoder.is_frozen:
+        return nothing_trained(search)
+    if of_queries and search.parts is not None:
+        note = "Queries are mapped, and not fine-tuned, because a small folder is cross-validated."
+        return nothing_trained(search, note)
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = budget_began + _seconds(config)
-    enough = amounts.enough
-    if enough is None:
-        enough = 0 if frozen or until is None else _enough_minutes(search, until)
-        decided = replace(amounts, enough=enough)
-        typed_json.write(search.run.folder / _KEPT / _AMOUNTS, decided)
-    if frozen or enough or (of_queries and search.parts is not None):
-        return nothing_trained(search, enough)
+        if note := _too_late(search, until):
+            return nothing_trained(search, note)
     return (fine_tune_queries if of_queries else fine_tune)(search, until)
 
 
-def _enough_minutes(search: Search, until: float) -> int:
-    """Return the fewest minutes that may allow fine-tuning; 0 if the search can end by `until`.
+def _too_late(search: Search, until: float) -> str:
+    """Return a note if not even a short training can end by `until`; empty if one can.
 
     The shortest training and the measuring after it are counted roughly, because an exact plan
     (`fine_tune`) takes longer to make. One trained model is measured; queries keep time for more.
     """
     task, passes = search.task, search.passes
     if task.folds is not None or not task.data.held_out.natural:
-        return 0
+        return ""
     measured = passes.validating + passes.testing
     if search.encoders.maps.queries_only:
         measured = passes.trained
@@ -315,7 +311,12 @@ def _enough_minutes(search: Search, until: float) -> int:
     work = token * measured + training * _BACKWARD * trained
     late = time.monotonic() + SPARE * work - until
     minutes = task.config.budget[0]
-    return 0 if late <= MOST_LATE * 60 * minutes else math.ceil(minutes + late / 60)
+    if late <= MOST_LATE * 60 * minutes:
+        return ""
+    return (
+        f"Nothing was trained: a budget of {number_of(minutes, 'minutes')} is too little for "
+        f"measuring and fine-tuning. Give {math.ceil(minutes + late / 60):,} minutes or more."
+    )
 
 
 def _validate_trained(

@@ -56,22 +56,8 @@ from isospace.views import View
 from isospace.whiten.fitting import drop_normalize, fit_precision
 
 
-def nothing_trained(search: Search, enough: int) -> FineTuned:
-    """Return the results of a search that fine-tunes nothing.
-
-    `enough` is the fewest minutes that may allow fine-tuning, if the budget is too short; else 0.
-    """
-    notes: tuple[str, ...] = ()
-    if enough:
-        notes = (
-            f"Nothing was trained: a budget of {number_of(*search.task.config.budget)} is too "
-            "little for measuring and fine-tuning. "
-            f"Give {number_of(enough, 'minutes')} or more.",
-        )
-    elif search.encoders.maps.queries_only and search.parts is not None:
-        notes = (
-            "Queries are mapped, and not fine-tuned, because a small folder is cross-validated.",
-        )
+def nothing_trained(search: Search, *notes: str) -> FineTuned:
+    """Return the results of a search that fine-tunes nothing; `notes` say why."""
     rule = search.task.training.select
     choice = Choice(0, rule, BY_PAIRS, (), "nothing was fine-tuned")
     return FineTuned(facts_of(search, choice, 0), notes=notes)

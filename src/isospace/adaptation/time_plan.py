@@ -59,16 +59,13 @@ class Amounts:
     Attributes:
         fitted_on: largest number of pairs on which maps are fitted.
         share: the share of the validation and test pairs, and of their passages, that is used.
-        enough: fewest minutes that may allow fine-tuning, if the budget is too short; 0 if it is
-            not, `None` before the base model is measured.
         seconds: seconds of earlier sessions of a resumed run; a killed session adds none.
     """
 
     fitted_on: int = FITTED_ON
     share: float = 1.0
-    enough: int | None = None
     seconds: float = 0.0
-    format: int = 3
+    format: int = 4
 
     @classmethod
     def planned(cls, work: Sequence[tuple[float, Passes]], left: float, whole: bool) -> Amounts:
@@ -82,7 +79,7 @@ class Amounts:
 
         >>> passes = Passes(validating=10, mapped=3, testing=5, other_text=5)
         >>> Amounts.planned([(1.0, passes)], left=50, whole=False)
-        Amounts(fitted_on=3000, share=1.0, enough=None, seconds=0.0, format=3)
+        Amounts(fitted_on=3000, share=1.0, seconds=0.0, format=4)
         >>> found = Amounts.planned([(4.0, passes)], left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2)
         (1909, 0.64)
