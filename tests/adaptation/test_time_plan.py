@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from searches import short_search, small_search, write_documents
@@ -24,12 +25,13 @@ from isospace.adaptation.time_plan import (
     seconds_per_token,
     tokens_of,
 )
+from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import Interrupted
 from isospace.training.fit import Fit
-from isospace.training.loop import FEWEST_UPDATES, Loop, Paces, evaluation_steps
+from isospace.training.loop import FEWEST_UPDATES, Loop, evaluation_steps
 
 PLAN = TimePlan(
     until=360,
@@ -85,17 +87,18 @@ def test_evaluations_of_another_length_are_neither_crowded_nor_lost():
 
 def ended(plan, update, evaluation, token):
     """Return when all is over on a machine with these speeds, by a training of the real plan."""
-    clock, paces, evaluated, measured = 30.0, Paces(), 0, plan.token
+    clock, evaluated, measured, seen = 30.0, 0, plan.token, None
+    loop = Loop(SimpleNamespace(config=TrainConfig()))
     step, total = 0, plan.updates(clock)
     clock += evaluation
     while step < total:
         step += 1
-        paces.note_update(update)
+        loop.note_update(update)
         clock += update
         if step in plan.due(total, evaluated):
             clock, evaluated = clock + evaluation, step
-            paces.evaluation, measured = evaluation, token
-        plan = plan.seen(paces.update, paces.evaluation, measured)
+            seen, measured = evaluation, token
+        plan = plan.seen(loop.pace, seen, measured)
         total = max(plan.updates(clock, step, evaluated), step)
     return clock + 120 * token
 
@@ -109,13 +112,13 @@ def test_a_training_ends_in_time_and_not_early_whatever_was_mistimed(mistimed, p
 
 
 def test_the_first_update_warms_up_and_old_ones_are_forgotten():
-    paces = Paces()
+    loop = Loop(SimpleNamespace(config=TrainConfig()))
     for seconds in (9.0, 1.0):
-        paces.note_update(seconds)
-        assert paces.update == seconds
+        loop.note_update(seconds)
+        assert loop.pace == seconds
     for _ in range(20):
-        paces.note_update(2.0)
-    assert (paces.update, paces.updating) == (2.0, 50.0)
+        loop.note_update(2.0)
+    assert (loop.pace, loop.updating) == (2.0, 50.0)
 
 
 @pytest.fixture
@@ -135,13 +138,13 @@ def clock(monkeypatch):
     monkeypatch.setattr(module.time, "monotonic", ticked)
     for using in (module, fine_tune):
         monkeypatch.setattr(using, "seconds_per_token", lambda *_: 1e-9)
-    note = Paces.note_update
+    note = Loop.note_update
 
     def noted(self, _):
         now[0] += 1.0
         note(self, 1.0)
 
-    monkeypatch.setattr(Paces, "note_update", noted)
+    monkeypatch.setattr(Loop, "note_update", noted)
     return now
 
 
@@ -206,18 +209,15 @@ def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monke
 def test_a_machine_too_slow_for_a_merge_trains_without_one(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
 
-    def seconds(task, encoders):
+    def seconds(search):
         """An hour has time to validate little more than one trained model."""
-        passes = Passes.count(task, encoders)
         evaluation = evaluation_tokens(
-            encoders.encoder, task.data.held_out, task.training.max_length
+            search.encoders.encoder, search.task.data.held_out, search.task.training.max_length
         )
-        return 3600 / SPARE / (1.1 * passes.validating + passes.testing + 3 * evaluation)
+        tokens = 1.1 * search.passes.validating + search.passes.testing + 3 * evaluation
+        return 3600 / SPARE / tokens
 
-    monkeypatch.setattr("isospace.adaptation.adapt._seconds_per_token", seconds)
-    monkeypatch.setattr(
-        fine_tune, "_seconds_per_token", lambda search: seconds(search.task, search.encoders)
-    )
+    monkeypatch.setattr(fine_tune, "_seconds_per_token", seconds)
     monkeypatch.setattr(TimePlan, "allows_another", lambda *_: False)
     finished = adapt(replace(config, budget=(60, "minutes")))
     assert finished.results.training.steps >= FEWEST_UPDATES

@@ -35,7 +35,7 @@ from isospace.training import checkpoint
 from isospace.training.batches import Order
 from isospace.training.card import model_card
 from isospace.training.examples import Examples
-from isospace.training.loop import Paces
+from isospace.training.loop import Loop
 from isospace.training.prepare import data_of, load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run, run_of, selected_weight
@@ -170,8 +170,8 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
 def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
     """Whatever the first updates seemed to take, but for a tenth."""
     monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: float(timed))
-    note = Paces.note_update
-    monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, float(really)))
+    note = Loop.note_update
+    monkeypatch.setattr(Loop, "note_update", lambda loop, _: note(loop, float(really)))
     finished = train(replace(config, budget=(1, "minutes"), evaluations=2))
     assert 0.9 * updates <= finished.results.training.steps <= 1.1 * updates
     evaluated = [row["step"] for row in finished.run.evaluations()]

@@ -39,7 +39,7 @@ from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.build import Training
-from isospace.training.loop import Budget, Paces, Step, evaluation_steps
+from isospace.training.loop import Step, budgeted_updates, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare, require_settings
 from isospace.training.results import Choice, TrainingFacts, select_checkpoint
 from isospace.training.run import Run
@@ -184,6 +184,8 @@ class Fit:
     Attributes:
         main: true in the first process.
         evaluated: the update of the last evaluation.
+        evaluation_seconds: seconds of the last evaluation, without that of the base model, most of
+            whose vectors are in the cache; `None` before the first.
         begun: total updates of a stopped run, known inside `opened`; `None` for a new run.
     """
 
@@ -212,8 +214,8 @@ class Fit:
         self.benchmark, self.training = self.data.benchmark, self.loop.training
         self.encoder = self.training.encoder
         self.evaluations = Evaluations(config, self.data.held_out, self.benchmark, base_competes)
-        self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
+        self.evaluation_seconds: float | None = None
         self._saved_step, self._saved_at = 0, time.monotonic()
         self._stopped_state: dict[str, Any] | None = None
         """The checkpoint of a stopped run, until it is restored."""
@@ -280,9 +282,9 @@ class Fit:
             planned = None  # a resumed run keeps its number of updates
         else:
             if updates is None:
-                updates = self._budget.updates
-                if self._budget.shortfall:
-                    self.progress.line("budget", self._budget.shortfall)
+                updates, shortfall = budgeted_updates(self.loop)
+                if shortfall:
+                    self.progress.line("budget", shortfall)
             self.loop.total_steps = broadcast(self.accelerator, updates)
             self._evaluate()
             if self.main:
@@ -290,7 +292,7 @@ class Fit:
             self._record_evaluation()
             self._save()
             if self.config.budget[1] == "minutes":
-                planned = planned or (lambda: self._budget.updates_by_now(self.paces))
+                planned = planned or self._planned
         if self.loop.total_steps:
             self.progress.line("train", self._described)
         with self._stop.delayed():
@@ -314,8 +316,7 @@ class Fit:
         due = self._due(total, self.evaluated)
         with self.progress.bar("train", total, loop.step) as advance:
             for step in loop:
-                self.paces.note_update(step.seconds)
-                speed = loop.sentences_per_step / self.paces.update
+                speed = loop.sentences_per_step / loop.pace
                 advance(1, _progress_note(step, speed))
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
@@ -339,6 +340,11 @@ class Fit:
                     )
                 if loop.total_steps != total:
                     return
+
+    def _planned(self) -> int:
+        """Return the total number of updates that a budget in minutes allows at this pace."""
+        left = 60 * self.config.budget[0] - self.loop.updating
+        return self.loop.step + int(left / self.loop.pace)
 
     def _plan_anew(self, planned: Callable[[], int]) -> None:
         """Move the end of the training to the planned number of updates, if it differs enough."""
@@ -379,7 +385,7 @@ class Fit:
                 raise Diverged(step, name, value)
         self.evaluated = step
         if step:
-            self.paces.evaluation = time.monotonic() - started
+            self.evaluation_seconds = time.monotonic() - started
         if self.main:
             self.evaluations.add(evaluation)
 

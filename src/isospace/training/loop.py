@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -54,10 +53,17 @@ class Step:
 
 
 class Loop:
-    """Iterator over the updates of a training, of which `step` are done."""
+    """Iterator over the updates of a training, of which `step` are done.
+
+    Attributes:
+        updating: seconds of all updates in this session.
+    """
 
     def __init__(self, training: Training, total_steps: int = 0) -> None:
         self.training, self.step, self.total_steps = training, 0, total_steps
+        self.updating = 0.0
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._warm = False
         self._falls_from = (training.config.learning_rate, 0)
         """The learning rate, and the step from which it falls linearly to 0."""
         self._first_terms: dict[str, float] = {}
@@ -70,7 +76,21 @@ class Loop:
             terms, norm = update(self.training, self.step, rate, self._first_terms)
             self.step += 1
             sentences, seconds = self.step * self.sentences_per_step, time.perf_counter() - started
+            self.note_update(seconds)
             yield Step(self.step, sentences, terms, rate, norm, seconds)
+
+    def note_update(self, seconds: float) -> None:
+        """Note the seconds of an update; the first, which warms up, counts until the second."""
+        self.updating += seconds
+        if self._recent and not self._warm:
+            self._recent.clear()
+            self._warm = True
+        self._recent.append(seconds)
+
+    @property
+    def pace(self) -> float:
+        """Mean seconds of the recent updates."""
+        return fmean(self._recent)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step from 0 on: linear decay to 0 without warm-up."""
@@ -179,70 +199,27 @@ def evaluation_steps(
     ]
 
 
-class Budget:
-    """The budget of the settings, converted to updates.
+def budgeted_updates(loop: Loop) -> tuple[int, str]:
+    """Return the budget of the settings in updates, and a message if it is too small to fine-tune.
 
     A loop whose budget is in minutes must not have done any update.
     """
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._amount, self._unit = loop.training.config.budget
-
-    @cached_property
-    def _per_update(self) -> float:
-        """Cost of an update in the unit of the budget."""
-        if self._unit == "minutes":
-            return self._loop.seconds_per_step() / 60
-        if self._unit == "epochs":
-            return 1 / self._loop.updates_per_epoch
-        tokens = self._unit == "tokens"
-        return self._loop.tokens_per_step if tokens else self._loop.sentences_per_step
-
-    @property
-    def updates(self) -> int:
-        """The budget in updates, one or more."""
-        return max(1, int(self._amount / self._per_update))
-
-    @property
-    def shortfall(self) -> str:
-        """A message if the budget is too small to fine-tune; else empty."""
-        if self.updates >= FEWEST_UPDATES:
-            return ""
-        enough = math.ceil(FEWEST_UPDATES * self._per_update)
-        return (
-            f"{number_of(self._amount, self._unit)} {'is' if self._amount == 1 else 'are'} too few "
-            f"to fine-tune: {number_of(self.updates, 'updates')}; {FEWEST_UPDATES} updates take "
-            f"about {number_of(enough, self._unit)}"
-        )
-
-    def updates_by_now(self, paces: Paces) -> int:
-        """Return the total number of updates that a budget in minutes allows at this pace."""
-        left = 60 * self._amount - paces.updating
-        return self._loop.step + int(left / paces.update)
-
-
-class Paces:
-    """Seconds that updates and evaluations take in this session.
-
-    The evaluation of the base model does not count, because most of its vectors are in the cache.
-    """
-
-    def __init__(self) -> None:
-        self.updating = 0.0
-        self.evaluation: float | None = None
-        self._recent: deque[float] = deque(maxlen=_RECENT)
-        self._warm = False
-
-    def note_update(self, seconds: float) -> None:
-        """Note the seconds of an update; the first, which warms up, counts until the second."""
-        self.updating += seconds
-        if self._recent and not self._warm:
-            self._recent.clear()
-            self._warm = True
-        self._recent.append(seconds)
-
-    @property
-    def update(self) -> float:
-        """Mean seconds of the recent updates."""
-        return fmean(self._recent)
+    amount, unit = loop.training.config.budget
+    match unit:
+        case "minutes":
+            each = loop.seconds_per_step() / 60
+        case "epochs":
+            each = 1 / loop.updates_per_epoch
+        case "tokens":
+            each = loop.tokens_per_step
+        case "sentences":
+            each = loop.sentences_per_step
+    updates = max(1, int(amount / each))
+    if updates >= FEWEST_UPDATES:
+        return updates, ""
+    enough = math.ceil(FEWEST_UPDATES * each)
+    return updates, (
+        f"{number_of(amount, unit)} {'is' if amount == 1 else 'are'} too few to fine-tune: "
+        f"{number_of(updates, 'updates')}; {FEWEST_UPDATES} updates take about "
+        f"{number_of(enough, unit)}"
+    )
