@@ -8,13 +8,15 @@ attention runs on the packed real tokens, and one random draw serves four elemen
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own abbreviation
 from torch import Tensor, nn
+
+_Move = Callable[[Tensor], Tensor]
 
 _STEP = 128
 """Token counts are rounded up to a multiple of this, since each new size costs kernel set-up."""
@@ -72,11 +74,12 @@ class Packing:
 
         The length may be the batch's own or the rounded-up one.
         """
-        return apply(_Pack, _round_up_length(padded).flatten(0, 1), self)
+        rows = _round_up_length(padded).flatten(0, 1)
+        return apply(_Moved, rows, self._take_tokens, self._spread_tokens)
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Unpack (packed tokens, ...) to (batch, length, ...), zero at the padding."""
-        padded = apply(_Unpack, packed, self)
+        padded = apply(_Moved, packed, self._spread_tokens, self._take_tokens)
         return padded.view(self.batch, self.length, *packed.shape[1:])
 
     def result(self, packed: Tensor, first_only: bool) -> Tensor:
@@ -91,14 +94,14 @@ class Packing:
         padded = self.unpack(packed).view(self.batch, self.length, -1, heads, width)
         return padded.permute(2, 0, 3, 1, 4).unbind()
 
-    def take_tokens(self, padded: Tensor) -> Tensor:
+    def _take_tokens(self, padded: Tensor) -> Tensor:
         """Pack (batch * length, ...) without a gradient."""
         packed = padded.new_empty(self._count + self._extra, *padded.shape[1:])
         torch.index_select(padded, 0, self._tokens, out=packed[: self._count])
         packed[self._count :] = 0
         return packed
 
-    def spread_tokens(self, packed: Tensor) -> Tensor:
+    def _spread_tokens(self, packed: Tensor) -> Tensor:
         """Unpack to (batch * length, ...) without a gradient."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy_(0, self._tokens, packed[: self._count])
@@ -109,26 +112,17 @@ def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     return function.apply(*arguments)
 
 
-class _Pack(torch.autograd.Function):
+class _Moved(torch.autograd.Function):
+    """Rows moved by a function, and their gradients by its inverse."""
+
     @staticmethod
-    def forward(ctx: Any, padded: Tensor, packing: Packing) -> Tensor:
-        ctx.packing = packing
-        return packing.take_tokens(padded)
+    def forward(ctx: Any, rows: Tensor, move: _Move, move_back: _Move) -> Tensor:
+        ctx.move_back = move_back
+        return move(rows)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return ctx.packing.spread_tokens(gradients[0]), None
-
-
-class _Unpack(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, packed: Tensor, packing: Packing) -> Tensor:
-        ctx.packing = packing
-        return packing.spread_tokens(packed)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return ctx.packing.take_tokens(gradients[0]), None
+        return ctx.move_back(gradients[0]), None, None
 
 
 def current_dropout(dropout: nn.Dropout) -> float:
