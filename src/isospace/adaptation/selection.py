@@ -43,7 +43,6 @@ from isospace.statistics.verdict import (
 from isospace.system import typed_json
 from isospace.system.progress import Progress
 from isospace.system.signals import StopRequest
-from isospace.training.card import has_query_map, write_query_map
 from isospace.training.results import Choice, RunResults, TrainingFacts
 from isospace.training.run import FinishedRun, Run
 from isospace.training.train import ModelScores, run_results, show_verdict, write_run
@@ -319,8 +318,6 @@ def finish(
         seconds=search.seconds,
     )
     encoder = search.encoders.shipped(selected)
-    if has_query_map(encoder) and not results.ships_base:
-        write_query_map(run.folder, encoder)
     typed_json.write(run.folder / CANDIDATES, searched)
     write_run(run, results, encoder, data, base, adapted)
     shutil.rmtree(search.encoders.folder, ignore_errors=True)

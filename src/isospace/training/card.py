@@ -1,27 +1,21 @@
-"""The model card: what the model is, how to use it, and its scores; no text of the corpus.
-
-The matrix for queries of `adapt --queries-only` has a file of its own, which the card explains.
-"""
+"""The model card: what the model is, how to use it, and its scores; no text of the corpus."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors.torch import save_file
-from sentence_transformers.sentence_transformer.modules import Dense, Router
+from sentence_transformers.sentence_transformer.modules import Router
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import MAP, FrozenEncoder, maps_of
-from isospace.encoders.modules import modules_of
 from isospace.encoders.settings import Prompts
 from isospace.encoders.vector_sources import ABOUT
 from isospace.errors import number_of
 from isospace.evaluation.benchmark import SAME_PAIRS
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
 from isospace.training.results import Origin, RunResults
 
@@ -176,9 +170,6 @@ def how_to_load(folder: Path) -> str:
     return f'{loader}("{folder}")'
 
 
-QUERY_MAP = "query_map.safetensors"
-"""File in the run's folder: the matrix (dim, dim), float32, under the key `weight`."""
-
 _DEPLOY = """## How to deploy
 
 Documents keep the vectors of the base model, bit for bit. Keep the index, and encode queries with
@@ -186,34 +177,21 @@ this model (`encode_query`). Encode new documents with this model (`encode_docum
 base model."""
 _TWO = """The model holds two encoders: a fine-tuned one for queries, and the base model for
 documents."""
-_DEPLOY_MAP = f"""If an embedding API makes the vectors, map those of queries by
-`{QUERY_MAP}`, which is in the folder of the run:
+_DEPLOY_MAP = """If an embedding API makes the vectors, map those of queries by the matrix in this
+folder:
 """
 
 
-def write_query_map(folder: Path, encoder: Encoder) -> None:
-    """Write the matrix that maps an encoder's queries into the run's folder."""
-    [*_, dense] = [one for one in modules_of(encoder.model, "query") if isinstance(one, Dense)]
-    with atomic_path(folder / QUERY_MAP) as temporary:
-        save_file({"weight": dense.linear.weight.detach().cpu().contiguous()}, temporary)
-
-
-def has_query_map(encoder: Encoder) -> bool:
-    """Return true if queries differ from documents by a matrix alone, and not by their encoder."""
-    two_encoders = not encoder.is_frozen and isinstance(encoder.model[0], Router)
-    return encoder.prompts.routed and not two_encoders
-
-
-def _in_numpy(path: str, what: str) -> str:
-    """Return the code that maps vectors of `what` by a safetensors file."""
+def _in_numpy(file: str, what: str, layer: str = "") -> str:
+    """Return the code that maps vectors of `what` by a file; `layer` is the prefix of its keys."""
     return f"""```python
 import numpy as np
 from safetensors.numpy import load_file
 
-own = load_file("{path}")
+own = load_file("path/to/this/folder/{file}")
 
 def map_vectors(vectors):  # one vector of {what}, or (n, dim) of several
-    mapped = np.asarray(vectors) @ own["weight"].T + own.get("bias", 0)
+    mapped = np.asarray(vectors) @ own["{layer}weight"].T + own.get("{layer}bias", 0)
     return mapped / np.linalg.norm(mapped, axis=-1, keepdims=True)
 ```"""
 
@@ -226,8 +204,9 @@ def usage_of(encoder: Encoder) -> Usage:
     if not encoder.prompts.routed:
         return usage
     own = _TWO
-    if has_query_map(encoder):
-        own = _DEPLOY_MAP + "\n" + _in_numpy(f"path/to/{QUERY_MAP}", "a query")
+    if not isinstance(encoder.model[0], Router):  # the matrix of `whiten.fitting.fold_queries`
+        file = f"{len(encoder.model) - 1}_Router/query_0_Dense/model.safetensors"
+        own = f"{_DEPLOY_MAP}\n{_in_numpy(file, 'a query', 'linear.')}"
     return Usage(usage.library, "\n\n".join([usage.text, _DEPLOY, own]))
 
 
@@ -248,7 +227,7 @@ model = isospace.load("path/to/this/folder", endpoint="{name}")
         what = "a query" if file != MAP else "a document" if prompts.routed else "a text"
         text += (
             f"\n\nWithout isospace, map the vectors of {what} by `{file}.safetensors`.\n\n"
-            + _in_numpy(f"path/to/this/folder/{file}.safetensors", what)
+            + _in_numpy(f"{file}.safetensors", what)
         )
     if prompts.routed and len(maps) == 1:
         text += "\n\nDocuments keep the vectors that they have, and so does an index of them."
