@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
 from toy import write_toy_model
 from transformers import BertModel
 
@@ -77,6 +78,12 @@ def test_weights_that_a_folder_lacks_are_the_same_in_every_process(toy_model, tm
         assert torch.equal(torch.rand(3), expected)
     assert len(hashes) == 1
     assert hashes != {weights_hash(load_encoder(str(toy_model), device="cpu"))}
+
+
+def test_a_model_without_a_pooling_is_refused(toy_model):
+    """Otherwise the first text would be a traceback."""
+    with pytest.raises(UserError, match=r"none of its modules pools.*`pooling`"):
+        as_encoder(SentenceTransformer(modules=[Transformer(str(toy_model))], device="cpu"))
 
 
 def test_settings_that_would_not_be_followed_are_refused(toy_model, tmp_path):

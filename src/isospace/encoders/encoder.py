@@ -490,6 +490,11 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
             f"{source}: the first module is {type(model[0]).__name__}. Give a text encoder that "
             "starts with a transformer and its tokenizer, or with static word vectors"
         )
+    if pooling_of(model) == "none":
+        raise UserError(
+            f"{source}: none of its modules pools the states of a text's tokens. Remove its "
+            "modules.json, and give `pooling`"
+        )
     if getattr(getattr(model[0], "model", None), "_hf_peft_config_loaded", False):
         raise UserError(merge_first(source))
     if model.truncate_dim is not None:
