@@ -79,8 +79,7 @@ class _Compared:
 def compare_base_models(searches: Sequence[Search]) -> tuple[Search, Tried]:
     """Score the closed forms of each base model, then write and show the comparison.
 
-    Returns:
-        The search of the selected model, and its tried candidates.
+    Return the search of the selected model, and its tried candidates.
     """
     progress, compared = searches[0].progress, []
     for number, search in enumerate(searches, start=1):
@@ -327,8 +326,7 @@ def _validate_trained(
     With a budget of minutes, a merge is tried only if time is left. A candidate that drops too much
     does not end the search: merging may reduce the drop.
 
-    Returns:
-        All candidates, and a note if time was short.
+    Return all candidates, and a note if time was short.
     """
     maps, notes = search.encoders.maps, []
     steps: list[Candidate] = []

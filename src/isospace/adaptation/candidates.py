@@ -98,11 +98,9 @@ def queries_by_pairs(power: float) -> MapChoice:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One version of the model.
+    """One version of the model: the share of the trained weights, and the map behind the encoder.
 
-    Attributes:
-        share: share of the trained weights: 0 is the base model, 1 the fine-tuned model.
-        change: the map behind the encoder, if any.
+    Share 0 is the base model, 1 the fine-tuned model.
     """
 
     share: float = 0.0
@@ -193,16 +191,10 @@ Weights: TypeAlias = Mapping[str, Tensor]
 
 
 def merge(base: Weights, trained: Weights, share: float) -> dict[str, Tensor]:
-    """Return (1 - share) base + share trained, computed in float64.
+    """Return (1 - share) base + share trained, computed in float64, on the CPU.
 
-    Args:
-        base: weights of the base model.
-        trained: weights of a model that was fine-tuned from it.
-        share: 0 gives the base model bit for bit, 1 the trained model.
-
-    Returns:
-        Weights in the types of the base model, on the CPU. Integers, such as position ids, are the
-        base model's.
+    Share 0 gives the base model bit for bit, and 1 the model that was fine-tuned from it. Types are
+    the base model's, and so are integers, such as position ids.
     """
     return {name: _between(own, trained[name], share) for name, own in base.items()}
 
@@ -252,10 +244,9 @@ class SharedEncoder:
     ) -> PromptedEncoders:
         """Return functions that load weights before they encode, and remember the vectors.
 
-        Args:
-            weights: returns the weights; merged ones are not kept in memory.
-            folder: keeps the vectors, so that a resumed run does not encode the texts again.
-            cut: encode as in training, and not as the model that is shipped.
+        Merged weights are not kept in memory. The folder keeps the vectors, so that a resumed run
+        does not encode the texts again. With `cut` texts are encoded as in training, and not as by
+        the model that is shipped.
         """
         self.encoder.model.load_state_dict(weights())
         encode = (

@@ -231,10 +231,8 @@ def _pool(
 class CrossValidated:
     """Scores of every candidate on all pairs, from models made without the pair's document.
 
-    The folder of the encoders keeps vectors and weights until the run is finished.
-
-    Attributes:
-        encoders: those of the candidates of each part, made without its documents.
+    `encoders` has those of the candidates of each part, made without its documents. Their folder
+    keeps vectors and weights until the run is finished.
     """
 
     folds: Folds

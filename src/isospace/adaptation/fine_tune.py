@@ -228,9 +228,8 @@ _NO_DROPOUT = View(dropout=0.0)  # targets are fixed, so noise of the queries wo
 class QueryPairs:
     """Training pairs whose passages have fixed vectors.
 
-    Attributes:
-        rows: (n,) row in `passages` of the passage of each of n queries.
-        passages: (m, dim) vectors of the distinct passages, of length 1.
+    `passages` (m, dim) are vectors of the distinct passages, of length 1. `rows` (n,) has the row
+    of the passage of each query.
     """
 
     queries: Sequence[str]

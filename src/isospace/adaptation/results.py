@@ -41,12 +41,7 @@ class CandidateScores:
 
 @dataclass(frozen=True)
 class ChangedQuery:
-    """A test pair, `query` and `right`, by the base model and by the adapted model.
-
-    Attributes:
-        ranks: ranks of the right text.
-        first: top texts.
-    """
+    """A test pair: ranks of the `right` text, and `first` texts, by base and adapted model."""
 
     query: str
     right: str
@@ -141,9 +136,8 @@ class BaseModelScores:
 class BaseModels:
     """Base models that one run of `adapt` compared, in the order in which they were named.
 
-    Attributes:
-        gain: gain of the selected model over the second best, each in its selected version, on the
-            test pairs.
+    `gain` is that of the selected model over the second best, each in its selected version, on the
+    test pairs.
     """
 
     models: tuple[BaseModelScores, ...]

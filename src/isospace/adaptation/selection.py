@@ -123,9 +123,8 @@ def allowed_candidates(
     several noisy estimates looks worse than the true drop. For sets that the user named it applies
     to each set.
 
-    Args:
-        other_text: candidate -> set -> gain over the base model on the set's validation part.
-        max_drop: largest drop, in points of 100.
+    `other_text` maps a candidate and a set to the gain over the base model on the set's validation
+    part. `max_drop` is in points of 100.
     """
     return [
         candidate
@@ -407,9 +406,7 @@ def _changed(
 def changed_places(before: FloatArray, after: FloatArray) -> tuple[list[int], list[int]]:
     """Return the positions of the queries that gained most and lost most in reciprocal rank.
 
-    Args:
-        before: (query,) ranks by the first encoder.
-        after: (query,) ranks by the second encoder.
+    `before` and `after` are the ranks (query,) by two encoders.
 
     >>> changed_places(np.array([1.0, 9.0, 2.0]), np.array([4.0, 1.0, 2.0]))
     ([1], [0])

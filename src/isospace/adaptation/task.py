@@ -41,8 +41,7 @@ _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 class Task:
     """One task: the base model, the text, and the pairs that select and test.
 
-    Attributes:
-        folds: the parts of a small folder, for cross-validation; else `None`.
+    `folds` are the parts of a small folder, for cross-validation; else `None`.
     """
 
     config: AdaptConfig
@@ -151,10 +150,8 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     """Choose the settings of training: pairs of the text if it has enough, else dropout views.
 
     Queries from a file add pairs. If the text itself has no pairs, training mixes the pairs of the
-    queries with dropout views of the text.
-
-    Returns:
-        The settings, the data, notes for the user, and the parts of a small folder.
+    queries with dropout views of the text. The result is the settings, the data, notes for the
+    user, and the parts of a small folder.
     """
     cosines = config.teacher is not None and gives_cosines(config.teacher)
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))

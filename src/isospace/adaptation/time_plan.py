@@ -69,13 +69,10 @@ class Amounts:
 
     @classmethod
     def planned(cls, work: Sequence[tuple[float, Passes]], left: float, whole: bool) -> Amounts:
-        """Plan the amounts that the time left allows.
+        """Plan the amounts that the seconds left allow; `whole` measures all pairs in any case.
 
-        Args:
-            work: for each base model the seconds per token, and the tokens with maps fitted on
-                `FITTED_ON` pairs.
-            left: seconds left of the budget.
-            whole: measure all pairs, however long it takes.
+        `work` has for each base model the seconds per token, and the tokens with maps fitted on
+        `FITTED_ON` pairs.
 
         >>> passes = Passes(validating=10, mapped=3, testing=5, other_text=5)
         >>> Amounts.planned([(1.0, passes)], left=50, whole=False)
@@ -228,12 +225,9 @@ class TimePlan:
     tried: int = TRIED
 
     def takes(self, updates: int, done: int = 0, evaluated: int = 0) -> float:
-        """Return the seconds of all remaining work, without a reserve.
+        """Return the seconds of all remaining work, without a reserve, if trainings have `updates`.
 
-        Args:
-            updates: number of updates of each training.
-            done: updates that the current training has done.
-            evaluated: the update after which the current training was last evaluated.
+        The current training has `done` updates, and was last evaluated after update `evaluated`.
         """
         usual = len(self.due(updates))
         own = sum(step > done for step in self.due(updates, evaluated))
@@ -244,12 +238,9 @@ class TimePlan:
         return training + evaluating + measuring * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
-        """Return the number of updates of each training that the time allows.
+        """Return the number of updates of each training that the time allows (see `takes`).
 
-        Args:
-            now: the current time, by the clock of `until`.
-            done: as in `takes`.
-            evaluated: as in `takes`.
+        `now` is the current time, by the clock of `until`.
 
         >>> plan = TimePlan(122, update=1, evaluation=5, validating=15, testing=10, token=0.5,
         ...     trainings=1, evaluations=2, most=400)

@@ -243,15 +243,11 @@ class Encoder(nn.Module):
         return self.transformer.get_input_embeddings()
 
     def vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
-        """Encode a batch of single texts with the current dropout rates.
+        """Encode a batch of single texts, on the encoder's device, with the current dropout rates.
 
-        Args:
-            batch: token ids on the encoder's device.
-            normalised: apply the model's final L2 normalisation, if it has one.
-            read: the states to return: pooled, at the mask token, or of all tokens.
-
-        Returns:
-            (batch, dim); for all tokens (batch, length, dim), zero at the padding.
+        `normalised` applies the model's final L2 normalisation, if it has one. The states that are
+        read are pooled or at the mask token, (batch, dim), or of all tokens, (batch, length, dim),
+        zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features = self.features(batch)
@@ -310,14 +306,9 @@ class Encoder(nn.Module):
         The model's final L2 normalisation is skipped, as in the papers: heads and whitening see the
         pooled vector itself. Losses on cosines are unaffected.
 
-        Args:
-            batch: token ids on the encoder's device, with the views' token edits already made.
-            plan: the views.
-            sources: index of the source that each view encodes; default: `View.text`.
-
-        Returns:
-            One tensor (batch, dim) per view, in the order of the plan; (batch, length, dim) for a
-            view that reads all tokens.
+        The batch is on the encoder's device, and the token edits of the views are already made.
+        `sources` has the index of the source that each view encodes; default: `View.text`. The
+        result has a tensor (batch, dim) for each view; (batch, length, dim) if it reads all tokens.
         """
         sources = [view.text for view in plan] if sources is None else sources
         views: dict[int, Tensor] = {}

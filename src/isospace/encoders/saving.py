@@ -204,10 +204,8 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
     """Write an encoder as a classic sentence-transformers folder, atomically.
 
     The folder of a frozen encoder holds its linear maps (`frozen.write_maps`). `card` is the text
-    of README.md. An existing folder is replaced only if `replace` is true.
-
-    Returns:
-        The largest 1 - cosine between the encoder's vectors and those of the reloaded folder.
+    of README.md. An existing folder is replaced only if `replace` is true. Return the largest 1 -
+    cosine between the encoder's vectors and those of the reloaded folder.
 
     Raises:
         UserError: a module needs custom code, the reloaded folder gives different vectors, or the

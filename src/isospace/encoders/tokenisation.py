@@ -38,9 +38,8 @@ _LONG_ATTENTION = 64
 class EmbeddingChanges(NamedTuple):
     """Changes of the embeddings of padded sentences.
 
-    Attributes:
-        positions: (batch, length) positions of the tokens, from 0.
-        kept: (batch, length, dim), false where the embedding layer's output is set to 0.
+    `positions` (batch, length) are those of the tokens, from 0. `kept` (batch, length, dim) is
+    false where the embedding layer's output is set to 0.
     """
 
     positions: Tensor

@@ -37,12 +37,9 @@ class Auxiliary(nn.Module):
     def after_update(self, encoder: nn.Module, views: Views) -> None:
         """Do what is due once the optimiser has stepped; by default nothing.
 
-        A head that is an `Auxiliary` too is called as well.
-
-        Args:
-            encoder: as it now is.
-            views: of the batch of this update, the last one if several were accumulated, without
-                gradient. Over pairs of texts the two directions of a pair are rows in turn.
+        A head that is an `Auxiliary` is called as well. The views are of the batch of this update,
+        the last one if several were accumulated, without gradient. Over pairs of texts the two
+        directions of a pair are rows in turn.
         """
 
 

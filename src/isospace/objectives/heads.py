@@ -85,11 +85,9 @@ class GroupWhitening(Seeded):
 
     The paper's running statistics (Eq. 13) are for inference, where there is no head.
 
-    Args:
-        groups: number of groups; `None` takes groups of two dimensions.
-        shuffle: deal columns to groups by a permutation per view and step.
-        copies: whiten each incoming view this many times, each under a fresh permutation.
-        options: of `losses.shuffled_group_whitening`.
+    Without a number of groups, they are of two dimensions. `shuffle` deals columns to groups by a
+    permutation per view and step. `copies` says how often each incoming view is whitened, each time
+    under a fresh permutation. `options` are those of `losses.shuffled_group_whitening`.
 
     Raises:
         ValueError: the dimensions cannot be cut into so many groups.

@@ -84,11 +84,8 @@ class Flow(nn.Module):
     A new flow only permutes coordinates, because the last layer of every coupling is zero. The
     other weights are drawn with deviation 0.05. `initialise` fits the scales to data.
 
-    Args:
-        dim: dimension of the vectors.
-        levels: number of levels; each except the last halves the vector.
-        depth: number of steps in a level.
-        width: width of the two hidden layers of a coupling.
+    Each level except the last halves the vector. `depth` is the number of steps in a level, `width`
+    that of the two hidden layers of a coupling.
 
     Raises:
         ValueError: the dimension cannot be halved once for every level.

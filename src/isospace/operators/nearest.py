@@ -46,8 +46,7 @@ def product_blocks(
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield the inner products of queries (n, dim) with targets (m, dim), in blocks of queries.
 
-    Yields:
-        The row of the first query of a block, and the products (queries of the block, m).
+    A block is the row of its first query, and the products (queries of the block, m).
     """
     step = max(1, BLOCK // max(1, len(targets)))
     for start in range(0, len(queries), step):
@@ -62,20 +61,18 @@ def nearest(
 ) -> list[Nearest]:
     """Return the k targets with the highest inner products for each query.
 
+    Of equally near targets the first comes first. If there are fewer than k targets, all are near.
+
     Args:
         queries: (n, dim), finite.
         targets: (m, dim), finite; or an iterable of slices, if all targets do not fit in memory.
-        k: number of targets for each query; fewer if there are fewer targets.
+        k: number of targets for each query.
         left_out: (n,) row of a target to leave out for each query, such as the query itself; -1 for
             none.
 
-    Returns:
-        The nearest targets of each query; of equally near targets the first comes first.
-
-    Examples:
-        >>> east, north = np.eye(2, dtype=np.float32)
-        >>> nearest(np.array([east]), np.array([north, east, east + north]), 2)[0].rows
-        array([1, 2])
+    >>> east, north = np.eye(2, dtype=np.float32)
+    >>> nearest(np.array([east]), np.array([north, east, east + north]), 2)[0].rows
+    array([1, 2])
     """
     best = [Nearest(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
     first = 0  # row of the first target of the slice

@@ -119,8 +119,7 @@ _AT_ONCE = 1 << 16
 class Order:
     """The examples of each batch; they depend only on the seed and the epoch.
 
-    Attributes:
-        per_epoch: number of batches in the first epoch; later epochs have about as many.
+    `per_epoch` is the number of batches in the first epoch; later epochs have about as many.
     """
 
     def __init__(self, examples: Examples, size: int, seed: int) -> None:
@@ -165,10 +164,8 @@ def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows
     """Form batches in which no two examples share an origin.
 
     An example that shares an origin with the current batch waits for the next one. `order` is (n,)
-    positions of the examples in the order to use them, `origins` (example, n).
-
-    Returns:
-        (batch, size) positions of examples in full batches.
+    positions of the examples in the order to use them, `origins` (example, n). The result has the
+    positions in full batches, (batch, size).
 
     >>> batches_without_shared_origin(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
     array([[0, 2],
@@ -228,15 +225,9 @@ class _Input:
 
 
 class Sources:
-    """The distinct inputs of a plan's views.
+    """The distinct inputs of a plan, which has the views of an objective, then its inputs.
 
-    Args:
-        plan: the views of the objective, then its inputs.
-        encoder: the encoder, whose tokenizer the edits need.
-        without_mask: `Objective.without_mask`, which a refusal advises.
-
-    Attributes:
-        of_view: (view,) number of the source that each view encodes.
+    `without_mask` is the objective's. `of_view` (view,) has the number of each view's source.
     """
 
     def __init__(
@@ -270,13 +261,10 @@ class Sources:
     def batch(
         self, texts: Sequence[Sequence[NDArray[Any]]], rows: NDArray[np.int64], micro: int
     ) -> Batch:
-        """Return the padded ids of every source.
+        """Return the padded ids of every source from the token ids of texts (text, example).
 
-        Args:
-            texts: (text, example) token ids of each text of the examples.
-            rows: (example,) numbers of the examples. With `micro` and the seed they determine the
-                draws, so that all processes draw alike.
-            micro: number of the micro-batch in the run.
+        The seed, the numbers of the examples (`rows`) and of the micro-batch determine the draws,
+        so that all processes draw alike.
         """
         inputs = [
             [

@@ -50,14 +50,11 @@ class PassPlan:
 
     @classmethod
     def from_config(cls, config: TrainConfig) -> PassPlan:
-        """Return the plan of a training.
+        """Return the plan of a training; with pairs, its objective must have `takes_pairs`.
 
         With pairs, the first view and views `of_anchor` encode one text, and all others the other
         text. The second direction exchanges the texts; both share passes where they can. Each mined
         text is passed once.
-
-        Args:
-            config: the settings; with pairs, the objective must have `takes_pairs`.
         """
         plan, mined = cls.of_objective(config.objective, config.views != "dropout"), config.mined
         passes = tuple(View(text=plan.texts + number) for number in range(mined))

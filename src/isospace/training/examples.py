@@ -131,9 +131,8 @@ SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
 class Texts:
     """Numbered texts: the lines of the corpus, then added texts of a file of queries.
 
-    Attributes:
-        origins: (text, m) the document of each text, if the corpus has documents, and a number that
-            equal and nearly equal texts share.
+    `origins` (text, m) has the document of each text, if the corpus has documents, and a number
+    that equal and nearly equal texts share.
     """
 
     corpus: Corpus

@@ -55,14 +55,11 @@ def run_evaluation(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Measure the encoder on held-out text; all random states are restored.
+    """Return the measurements of `HeldOut.measure`, and labels_spearman if there are labels.
 
-    The test scores are always measured in float32. `cache` keeps vectors without dropout, for a
-    base model that many runs measure.
-
-    Returns:
-        The measurements of `HeldOut.measure`, and labels_spearman if there are labels; NaN if
-        vectors are not finite.
+    They are NaN if vectors are not finite. All random states are restored. The test scores are
+    always measured in float32. `cache` keeps vectors without dropout, for a base model that many
+    runs measure.
     """
     rate = _dropout(config, encoder)
     precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"

@@ -72,13 +72,8 @@ class Lists:
         that are probably right too are left out. Texts with a score in the teacher's file come
         first. If there are too few, random texts of the corpus fill up.
 
-        Args:
-            rows: (example, text) lines.
-            micro: number of the micro-batch in the run. With the seed and the lines it determines
-                the draws, so that all processes draw alike.
-
-        Returns:
-            (example, mined) lines.
+        `rows` are (example, text) lines, the result (example, mined) lines. The seed, the lines and
+        the number of the micro-batch determine the draws, so that all processes draw alike.
         """
         found = np.empty((len(rows), self.mined), np.int64)
         step = max(1, BLOCK // len(self.pool))

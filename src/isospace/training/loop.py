@@ -55,8 +55,7 @@ class Step:
 class Loop:
     """Iterator over the updates of a training, of which `step` are done.
 
-    Attributes:
-        updating: seconds of all updates in this session.
+    `updating` is the time of all updates in this session, in seconds.
     """
 
     def __init__(self, training: Training, total_steps: int = 0) -> None:
@@ -174,13 +173,9 @@ def evaluation_steps(
 ) -> list[int]:
     """Return the updates after which a training is evaluated, evenly spaced up to the last update.
 
-    Args:
-        total: number of updates.
-        evaluations: number of evenly spaced ones.
-        earliest: if given, add evaluations at half of the first one's update, at a quarter, and so
-            on, but none before this update.
-        last: the last update that was evaluated. An evaluation that would follow it after less than
-            half of the usual distance is left out.
+    With `earliest`, evaluations are added at half of the first one's update, at a quarter, and so
+    on, but none before that update. `last` is the last update that was evaluated. An evaluation
+    that would follow it after less than half of the usual distance is left out.
 
     >>> evaluation_steps(300, 2), evaluation_steps(300, 2, earliest=24)
     ([150, 300], [38, 75, 150, 300])

@@ -307,11 +307,8 @@ def start_or_resume(
 ) -> FinishedRun:
     """Make a new run, continue a stopped one, or return the results of a finished one.
 
-    Args:
-        config: the settings of a new run.
-        resume: the folder of a run, instead of `config`.
-        read: returns the settings of a run to resume.
-        work: does the work, in a new run if it gets none.
+    The settings are those of a new run, or `read` returns those of the run in the folder `resume`.
+    `work` does the work, in a new run if it gets none.
     """
     run = None if resume is None else Run(Path(resume))
     with stoppable(lambda: "no run was begun" if run is None else run.how_to_resume) as stop:

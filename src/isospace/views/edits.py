@@ -17,9 +17,7 @@ from isospace.views.view import Edit, Ids, Perturbation, Vocabulary
 class Repeat(Edit):
     """Repetition in place of distinct tokens, whose number is drawn (ESimCSE, as released).
 
-    Attributes:
-        rate: the number of repeated tokens is below this share of all tokens, special tokens
-            included, and below 10.
+    The number is below the `rate` of all tokens, special tokens included, and below 10.
     """
 
     rate: float = 0.32
@@ -45,11 +43,7 @@ class Repeat(Edit):
 
 @dataclass(frozen=True)
 class DeleteWords(Edit):
-    """Deletion of whole words, drawn word by word, but never of all (TSDAE, section 3).
-
-    Attributes:
-        rate: probability of each word to be deleted.
-    """
+    """Deletion of words with a probability, `rate`, but never of all (TSDAE, section 3)."""
 
     rate: float = 0.6
 
@@ -71,11 +65,7 @@ class DeleteWords(Edit):
 
 @dataclass(frozen=True)
 class MaskTokens(Edit):
-    """Masking of tokens, drawn token by token (masked language modelling).
-
-    Attributes:
-        rate: probability of each token between the special ones to be masked.
-    """
+    """Masking of tokens between the special ones, each with the probability `rate`."""
 
     rate: float = 0.3
     needs_mask = True
@@ -88,10 +78,8 @@ class MaskTokens(Edit):
 class MaskSpan(Edit):
     """Masking of one run of tokens at a random place (ArcCSE).
 
-    With one `stream` a longer span holds every shorter one, in sentences of any length.
-
-    Attributes:
-        share: share of the tokens between the special ones, rounded up to whole tokens.
+    It has a `share` of the tokens between the special ones, rounded up to whole tokens. With one
+    `stream` a longer span holds every shorter one, in sentences of any length.
     """
 
     share: float = 0.2
@@ -173,12 +161,9 @@ class Reverse(Edit):
 
 @dataclass(frozen=True)
 class DeleteTokens(Edit):
-    """Deletion of a fixed share of the tokens (PCL, as released).
+    """Deletion of a share, `rate`, of the tokens between the special ones (PCL, as released).
 
-    A remaining token is drawn and its first occurrence deleted, until the share is reached.
-
-    Attributes:
-        rate: share of the tokens between the special ones, rounded.
+    A remaining token is drawn and its first occurrence deleted, until the rounded share is reached.
     """
 
     rate: float = 0.2
@@ -193,9 +178,8 @@ class DeleteTokens(Edit):
 class InsertTokens(Edit):
     """Insertion of the sentence's own tokens at random places (PCL, as released).
 
-    Attributes:
-        rate: share of the tokens between the special ones that is added, rounded.
-        max_length: largest length of a sentence, in tokens with the special ones.
+    The `rate` of the tokens between the special ones is added, rounded, up to a sentence of
+    `max_length` tokens with the special ones.
     """
 
     rate: float = 0.2

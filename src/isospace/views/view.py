@@ -63,9 +63,7 @@ class Vocabulary:
 class Edit:
     """A change of a sentence's token ids before the encoder.
 
-    Attributes:
-        stream: edits of one stream have the same draws for a sentence; default: each view has
-            other draws.
+    Edits of one `stream` have the same draws for a sentence; by default each view has other draws.
     """
 
     stream: str = ""
@@ -142,12 +140,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class TokenStates:
-    """The token states of one view.
-
-    Attributes:
-        states: (batch, length, dim), zero at the padding.
-        mask: (batch, length), 1 for tokens.
-    """
+    """The states of a view, (batch, length, dim), zero at the padding; the mask is 1 for tokens."""
 
     states: torch.Tensor
     mask: torch.Tensor
@@ -155,11 +148,9 @@ class TokenStates:
 
 @dataclass(frozen=True, eq=False)
 class TokenIds:
-    """The token ids of one input, after its edit.
+    """The token ids of one input after its edit, (batch, length); the mask is 1 for tokens.
 
-    Attributes:
-        ids: (batch, length) token ids, or `NO_TARGET` of an edit that returns targets.
-        mask: (batch, length), 1 for tokens.
+    An edit that returns targets has `NO_TARGET` where none is predicted.
     """
 
     ids: torch.Tensor
