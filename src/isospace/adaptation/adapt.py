@@ -181,7 +181,10 @@ def _begin(
         def planned(task: Task, encoders: CandidateEncoders) -> Search:
             task = task.with_share(amounts.share)
             encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
-            parts = CrossValidated.of_folds(task.folds, encoders) if task.folds else None
+            parts = None
+            if task.folds is not None:
+                own = tuple(replace(encoders, corpus=corpus) for corpus in task.folds.corpora)
+                parts = CrossValidated(task.folds, own)
             return Search(task, encoders, run, parts, began, progress, stop, compared)
 
         try:

@@ -239,11 +239,6 @@ class CrossValidated:
     encoders: tuple[CandidateEncoders, ...]
     _ranks: dict[Candidate, list[RetrievalScores]] = field(default_factory=dict)
 
-    @classmethod
-    def of_folds(cls, folds: Folds, whole: CandidateEncoders) -> CrossValidated:
-        """Return the scores for a folder, whose candidates `whole` encodes."""
-        return cls(folds, tuple(replace(whole, corpus=corpus) for corpus in folds.corpora))
-
     def trained(
         self,
         settings: TrainConfig,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from isospace.views.view import Edit, Ids, Perturbation, Vocabulary
+from isospace.views import Edit, Ids, Perturbation, Vocabulary
 
 
 @dataclass(frozen=True)
