@@ -236,6 +236,18 @@ def test_the_command(base, tmp_path, capsys):
     assert "2 of 2: dcl:head=none, seed 42" in err
 
 
+def test_a_run_that_another_machine_has_made_is_a_cell(base, tmp_path, capsys):
+    words = _words(base, 16)
+    place = words.index("--seeds")
+    alone = words[:place] + words[place + 2 :]
+    run = tmp_path / "c" / "scd" / "seed-42"
+    assert main(["train", *alone, "--output", str(run), "scd"]) == 0
+    before = Run(run).results_path.stat().st_mtime_ns
+    assert main(["compare", "scd", *words, "--output", str(tmp_path / "c")]) == 0
+    assert Run(run).results_path.stat().st_mtime_ns == before
+    assert "| scd |" in capsys.readouterr().out
+
+
 def test_recipes_are_compared_by_name_with_their_own_settings(base, tmp_path, capsys):
     write_senteval(tmp_path / "sts")
     names = ("simcse-bert-base", "whitenedcse-bert-base-positives-3-unwhitened")
