@@ -34,6 +34,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.statistics.gains import spearman
 from isospace.system import typed_json
 from isospace.system.files import atomic_path, read_arrays, sync_tree, write_arrays
+from isospace.system.settings import to_dict
 from isospace.training.results import RunResults
 from isospace.training.run import Run
 
@@ -163,7 +164,7 @@ def pack(runs: Path, archive: Path) -> None:
         if not results:
             results[_BASE], items[_BASE] = None, _stored(_state(run, "before"), known)
         if name not in results:
-            settings = json.loads(run.config.to_json())
+            settings = to_dict(run.config)
             found = json.loads(typed_json.to_json(replace(run.finished, config=settings)))
             results[name] = _placed(found, "CORPUS", "STS", name)
             items[name] = _stored(_state(run, "after"), known)

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig, TrainConfig, read_settings
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.system import typed_json
+from isospace.system.settings import to_dict
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_json_both_ways(name):
+def test_json_both_ways(name, tmp_path):
     config = TrainConfig(
         text=CorpusConfig(corpus=("a.txt", "-"), passage_words=70),
         objective=OBJECTIVES[name](),
@@ -19,8 +21,10 @@ def test_json_both_ways(name):
         pairs=Path("pairs.tsv"),
         trackers=("tensorboard",),
     )
-    assert TrainConfig.from_json(config.to_json()) == config
-    assert json.loads(config.to_json())["objective"]["name"] == name
+    path = tmp_path / "config.json"
+    typed_json.write(path, config)
+    assert read_settings(path, TrainConfig) == config
+    assert json.loads(path.read_text("utf-8"))["objective"]["name"] == name
 
 
 class Mine(SimCSE):
@@ -53,17 +57,21 @@ def test_impossible_settings_are_refused(kind, settings, words):
         kind(**settings)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"objective": {"name": "none"}}'])
-def test_what_is_no_configuration_is_refused(text):
-    with pytest.raises(UserError, match="not the settings") as refused:
-        TrainConfig.from_json(text)
+@pytest.mark.parametrize("text", ["", "[]", "\xff", '{"objective": {"name": "none"}}'])
+def test_what_is_no_configuration_is_refused(text, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(text, "latin-1")
+    with pytest.raises(UserError, match=r"config\.json: not the settings") as refused:
+        read_settings(path, TrainConfig)
     assert "`" not in str(refused.value)  # keys of JSON are no settings
 
 
-def test_json_is_checked_like_python():
+def test_json_is_checked_like_python(tmp_path):
     wrong = {"objective": {"name": "simsce"}}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(to_dict(TrainConfig()) | wrong))
     with pytest.raises(UserError, match=r"`objective` simsce: .* Did you mean simcse"):
-        TrainConfig.from_json(json.dumps(TrainConfig().to_dict() | wrong))
+        read_settings(path, TrainConfig)
 
 
 def test_no_option_of_an_objective_is_called_like_a_setting_of_the_run():

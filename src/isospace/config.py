@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -40,7 +40,6 @@ from isospace.system.settings import (
     Written,
     refuse_idle,
     settings,
-    to_dict,
     with_home,
 )
 
@@ -284,29 +283,6 @@ class TrainConfig(ModelAndText):
     trackers: Annotated[tuple[Tracker, ...], Strict(False)] = ()
     """Trackers that get the metrics too; each needs its own package."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings in JSON's own types."""
-        return to_dict(self)
-
-    def to_json(self) -> str:
-        """Return the settings as JSON; `from_json` reads it back."""
-        return json.dumps(self.to_dict(), indent=2)
-
-    @classmethod
-    def from_json(cls, text: str) -> TrainConfig:
-        """Read settings from the JSON that `to_json` wrote.
-
-        Raises:
-            UserError: the text is not such JSON, or a setting is unknown or has an invalid value.
-        """
-        try:
-            values = json.loads(text)
-            if not {"text", "objective"} <= set(values):
-                raise ValueError("the keys text and objective are missing")
-            return cls(**values)
-        except (ValueError, RecursionError, UserError, TypeError) as error:
-            raise UserError(f"not the settings of a run: {error}") from error
-
 
 def objective_name(objective: Objective) -> str:
     """Return the objective's name in the table."""
@@ -380,16 +356,26 @@ class AdaptConfig(ModelAndText):
             if getattr(self, name) != getattr(AdaptConfig, name):
                 raise UserError(f"`{name}` is for one base model; leave `{name}` or `models` out")
 
-    @classmethod
-    def read(cls, path: Path) -> AdaptConfig:
-        """Read the settings from the file in the folder of a run."""
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (UserError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(
-                f"{path}: not the settings of adapt: {error}. If another version of isospace wrote "
-                "them, run adapt again"
-            ) from error
+
+Settings = TypeVar("Settings", bound=ModelAndText)
+
+
+def read_settings(path: Path, kind: type[Settings]) -> Settings:
+    """Read the settings of a run, `TrainConfig` or `AdaptConfig`, from the file in its folder.
+
+    Raises:
+        UserError: the file is missing or damaged, or a setting is unknown or has an invalid value.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if "text" not in values:
+            raise ValueError("the key text is missing")
+        return kind(**values)
+    except (OSError, ValueError, TypeError, RecursionError, UserError) as error:
+        raise UserError(
+            f"{path}: not the settings of a run: {error}. If another version of isospace wrote "
+            "them, make the run again"
+        ) from error
 
 
 Power = float | Literal["flow"] | None

@@ -25,7 +25,7 @@ from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import CandidateScores, SearchResults, read_candidates
 from isospace.adaptation.task import load_task
 from isospace.cli import main
-from isospace.config import AdaptConfig, CorpusConfig
+from isospace.config import AdaptConfig, CorpusConfig, read_settings
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, state_hash
 from isospace.encoders.places import ADAPT_SETTINGS
@@ -421,11 +421,11 @@ def test_the_best_of_a_kind_is_one_that_may_be_selected(allowed, best):
 def test_settings_go_through_json(config, tmp_path):
     path = tmp_path / "adapt.json"
     typed_json.write(path, config)
-    assert AdaptConfig.read(path) == config
+    assert read_settings(path, AdaptConfig) == config
     for content in (b"[]", b"{", b"\xff", b'{"budget": 0}'):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"adapt\.json: "):
-            AdaptConfig.read(path)
+            read_settings(path, AdaptConfig)
 
 
 def test_the_page_begins_with_the_candidates(adapted):

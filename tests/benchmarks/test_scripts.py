@@ -47,7 +47,7 @@ def test_archived_cells_have_the_settings_that_the_command_asks_for(script, tabl
     runs = {name: found for name, found in results.items() if "/seed-" in name}
     assert runs
     for name, found in runs.items():
-        config = TrainConfig.from_json(json.dumps(found["config"]))
+        config = TrainConfig(**found["config"])
         row, seed = name.split("/seed-")
         assert config == replace(wanted[row], seed=int(seed), output=config.output), name
 

@@ -36,7 +36,7 @@ def test_one_recipe(capsys):
     assert row["sts_spearman_x100"]["Avg"] == 78.05
     assert row["stsb_dev_spearman_x100"] == 83.77
     assert row["other_runs"] is None
-    assert TrainConfig.from_json(json.dumps(row["config"])) == RECIPES[row["recipe"]].config
+    assert TrainConfig(**row["config"]) == RECIPES[row["recipe"]].config
 
 
 def test_doctor_misses_each_module_that_a_command_needs(capsys, monkeypatch):

@@ -33,6 +33,7 @@ from isospace.report.write import write_report
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, Verdict, VerdictKind
 from isospace.system import typed_json
+from isospace.system.settings import to_dict
 from isospace.training.results import (
     Choice,
     CorpusFacts,
@@ -193,7 +194,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             "MRR, some pairs", None, "last", None, None, True, "validation MRR"
         ),
         settings={
-            name: TrainConfig(objective=objective).to_dict()
+            name: to_dict(TrainConfig(objective=objective))
             for name, objective in objectives.items()
         },
         runs={name: tuple(f"{place}/seed-{n}" for n in (1, 2)) for name, place in places.items()},

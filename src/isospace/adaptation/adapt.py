@@ -46,7 +46,7 @@ from isospace.adaptation.time_plan import (
     seconds_per_token,
     tokens_of,
 )
-from isospace.config import AdaptConfig
+from isospace.config import AdaptConfig, read_settings
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError, number_of
 from isospace.statistics.gains import Gain, Scores
@@ -207,7 +207,7 @@ def _begin(
 def _settings(run: Run) -> AdaptConfig:
     if not (run.folder / ADAPT_SETTINGS).is_file():
         raise UserError(f"{run.folder}: a run of train. Continue it with {run.to_resume[0]}")
-    return AdaptConfig.read(run.folder / ADAPT_SETTINGS)
+    return read_settings(run.folder / ADAPT_SETTINGS, AdaptConfig)
 
 
 def _seconds(config: AdaptConfig) -> float:

@@ -13,7 +13,7 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES, Recipe, find
 from isospace.system.files import cache_folder, make_in_cache
-from isospace.system.settings import Written
+from isospace.system.settings import Written, to_dict
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
         "note": as_options(recipe.note),
         "corpus": recipe.corpus,
         "command": command(name),
-        "config": recipe.config.to_dict(),
+        "config": to_dict(recipe.config),
     }
 
 

@@ -27,6 +27,7 @@ from isospace.encoders.places import require_undamaged
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.system.consent import SAFE_PATH, trusts_code
 from isospace.system.progress import Advance, Progress, Silent
+from isospace.system.settings import to_dict
 from isospace.system.signals import END_WITH_INPUT, is_main_process, launched, polite_stop
 from isospace.training.run import Run, begun
 from isospace.training.train import AFTER, train
@@ -207,7 +208,7 @@ def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
 
 
 def _require_same_settings(cell: Cell) -> None:
-    there, wanted = Run(cell.folder).config.to_dict(), cell.config.to_dict()
+    there, wanted = to_dict(Run(cell.folder).config), to_dict(cell.config)
     changed = [name for name in wanted if name not in _FREE and there[name] != wanted[name]]
     if changed:
         name = changed[0]

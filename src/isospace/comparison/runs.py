@@ -42,6 +42,7 @@ from isospace.statistics.verdict import (
 from isospace.system import typed_json
 from isospace.system.files import read_arrays, write_arrays
 from isospace.system.progress import Progress
+from isospace.system.settings import to_dict
 from isospace.training.prepare import Data
 from isospace.training.results import BY_LABELS, BY_LAST, BY_PAIRS
 from isospace.training.run import Run
@@ -438,7 +439,7 @@ def _require_one_base(runs: Sequence[Run]) -> None:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    settings = run.config.to_dict()
+    settings = to_dict(run.config)
     return {name: value for name, value in settings.items() if name not in ("seed", "output")}
 
 

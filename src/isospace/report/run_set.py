@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.comparison.results import ComparisonResults, read_results
-from isospace.config import AdaptConfig
+from isospace.config import AdaptConfig, read_settings
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
@@ -92,7 +92,7 @@ def _groups(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
 def _key(run: Run) -> tuple[str, str | None]:
     """Return the settings of a run, or of its adapt, without seed and folder, and its text."""
     adapted = (run.folder / ADAPT_SETTINGS).is_file()
-    config = AdaptConfig.read(run.folder / ADAPT_SETTINGS) if adapted else run.config
+    config = read_settings(run.folder / ADAPT_SETTINGS, AdaptConfig) if adapted else run.config
     values = to_dict(config)
     del values["seed"], values["output"]
     return str(values), None if adapted or run.results is None else run.results.corpus.digest

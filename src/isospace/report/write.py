@@ -17,6 +17,7 @@ from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.tables import all_tables, is_published
 from isospace.system.files import expanded, write_text
 from isospace.system.lifecycle import stopping
+from isospace.system.settings import to_dict
 from isospace.system.tables import Table, is_number
 from isospace.system.unicode import without_surrogates
 from isospace.training.card import how_to_load
@@ -151,7 +152,7 @@ def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> di
 
 def _facts(run: Run, results: RunResults) -> dict[str, str]:
     """Return the settings of a run, and the versions and machine used: name -> text."""
-    values = run.config.to_dict()
+    values = to_dict(run.config)
     objective, text = values.pop("objective"), values.pop("text")
     name = {"objective": objective.pop("name")}
     training = results.training

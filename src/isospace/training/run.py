@@ -28,7 +28,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from isospace.config import TrainConfig, objective_name
+from isospace.config import TrainConfig, objective_name, read_settings
 from isospace.encoders.places import (
     ADAPT_SETTINGS,
     MODEL,
@@ -49,7 +49,7 @@ from isospace.system.files import (
 )
 from isospace.system.lifecycle import stoppable
 from isospace.system.signals import StopRequest
-from isospace.system.typed_json import read_json
+from isospace.system.typed_json import read_json, to_json
 from isospace.training.results import RunResults, read_results
 
 Config = TypeVar("Config")
@@ -103,7 +103,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             if adapt:
                 write_text(folder / ADAPT_SETTINGS, adapt + "\n")
-            write_text(folder / "config.json", config.to_json() + "\n")  # a run from here on
+            write_text(folder / "config.json", to_json(config) + "\n")  # a run from here on
         except OSError as error:
             where = config.output or "runs"
             raise UserError(
@@ -114,17 +114,11 @@ class Run:
     @property
     def config(self) -> TrainConfig:
         """The settings of the run."""
-        path = self.folder / "config.json"
-        try:
-            return TrainConfig.from_json(path.read_text(encoding="utf-8"))
-        except (UserError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"{path}: {error}. If another version of isospace wrote the file, train again"
-            ) from error
+        return read_settings(self.folder / "config.json", TrainConfig)
 
     def write_config(self, config: TrainConfig) -> None:
         """Write other settings into config.json, before a training has begun."""
-        write_text(self.folder / "config.json", config.to_json() + "\n")
+        write_text(self.folder / "config.json", to_json(config) + "\n")
 
     @property
     def settings_digest(self) -> str:

@@ -25,6 +25,7 @@ from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.devices import broadcast, environment
 from isospace.system.files import cache_folder
 from isospace.system.progress import Logged, Progress
+from isospace.system.settings import to_dict
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.card import how_to_load, model_card, usage_of
@@ -157,7 +158,7 @@ def run_results(
     other_text = other_text_scores(before.other_text, after.other_text)
     return RunResults(
         isospace=version("isospace"),
-        config=config.to_dict(),
+        config=to_dict(config),
         origin=Origin.from_model(config.model),
         corpus=CorpusFacts(len(corpus.train_rows), corpus.digest, dict(corpus.counts)),
         training=training,
