@@ -39,6 +39,14 @@ def test_every_command_has_help_without_torch():
     subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True, timeout=120)
 
 
+def test_an_objective_has_help_of_its_own_in_any_order(capsys):
+    text = help_of(capsys, "train", "simcse")
+    assert "--temperature" in text
+    assert "--corpus" not in text
+    assert main(["train", "--help", "simcse"]) == 0
+    assert capsys.readouterr().out == text
+
+
 def test_help_names_options_and_no_settings_of_the_core(capsys):
     words = " ".join(help_of(capsys, "train", "--help-all").replace("│", " ").split())
     assert "--select labels" in words

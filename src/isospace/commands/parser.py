@@ -122,7 +122,7 @@ class Option:
         text = self.text.replace("%", "%%")
         if self.default is MISSING:
             return text if self.many else f"{text} (required)"
-        if self.default in (None, ()) or isinstance(self.default, bool):  # it says nothing
+        if self.default in (None, (), "") or isinstance(self.default, bool):  # it says nothing
             return text
         return f"{text} (default: {as_text(self.default)})"
 
@@ -355,9 +355,10 @@ def help_text(
     """
     everyday, options = EVERYDAY.get(command), options_of(kind, base)
     program, parts = f"isospace {command}", [summary]
-    if (place := _place_of_objective(kind, words)) < len(words):
-        objective = _objective(words[place], base)
-        options, program = options_of(type(objective), objective), f"{program} {words[place]}"
+    asked = [word for word in words if word not in HELP]
+    if name := "".join(asked[_place_of_objective(kind, asked) :][:1]):
+        objective = _objective(name, base)
+        options, program = options_of(type(objective), objective), f"{program} {name}"
         parts = [(inspect.getdoc(objective) or "").partition("\n")[0]]
     elif everyday is not None:
         parts.append("\n".join(f"  {example}" for example in everyday.examples))
