@@ -225,7 +225,7 @@ def measure_forms(
         model=model,
         tested_on=described,
         selected_on=(
-            "the same queries, so that its loss is a little too small"
+            "the same queries (so its loss is a little too small)"
             if validation is None
             else number_of(len(validation), "validation pairs")
         ),
