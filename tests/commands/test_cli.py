@@ -176,6 +176,13 @@ def test_options_have_one_meaning_in_every_spelling(words):
     assert (config.text.corpus, config.batch_size, config.seed) == (("a", "b"), 8, 3)
 
 
+def test_none_is_the_value_of_a_setting_that_may_be_missing():
+    words = ["encode", "None", "a", "-o", "x", "--as", "None", "--passage-words", "None"]
+    config = _parse(words).config
+    assert (config.model, config.side, config.reading.passage_words) == ("None", None, None)
+    assert _parse(["adapt", "a", "--output", "None"]).config.output is None
+
+
 def test_words_of_a_command_may_begin_with_a_hyphen():
     assert _parse(["search", "-k5", "--", "-x", "--hybrid"]).queries == ("-x", "--hybrid")
     assert _parse(["search", "-", "--where", "-1 < year", "-k", "5"]).where == "-1 < year"

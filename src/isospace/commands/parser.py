@@ -90,7 +90,8 @@ class Option:
         return self._convert(self.kinds[0], amount), unit
 
     def _convert(self, kind: Any, word: str) -> Any:
-        if word == "None" and NoneType in get_args(kind):
+        union = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+        if word == "None" and NoneType in get_args(union):
             return None
         try:
             return adapter(kind).validate_strings(word)
