@@ -534,7 +534,7 @@ class AskConfig:
     def counts_file(self) -> Path:
         """File of the counts, beside the output."""
         assert self.output is not None
-        return self.output.with_suffix(".json")
+        return self.output.with_suffix(".counts.json")
 
 
 @settings

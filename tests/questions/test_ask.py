@@ -231,10 +231,9 @@ def test_the_command(config, folder, toy_model, capsys):
         printed = capsys.readouterr()
         assert printed.out == ""
         assert str(config.output) in printed.err
-        for file in (config.output, config.counts_file):
-            assert main(words) == 2  # the file is there
-            assert str(file) in capsys.readouterr().err
-            file.unlink()
+        assert main(words) == 2  # the file is there
+        assert str(config.output) in capsys.readouterr().err
+        config.output.unlink()  # a kill may leave the counts alone
         assert main([*words, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["requests"]["answered"] == 10
     assert len(server.asked) == 10

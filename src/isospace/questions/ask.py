@@ -233,10 +233,11 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     config.require_complete()
     address = Address.parse("llm", config.llm)
     assert config.output is not None
-    for path in (config.output, config.counts_file):
-        if path.exists():
-            raise UserError(f"`output` {path}: exists already. Give another name, or move the file")
-        require_writable(path)
+    if config.output.exists():
+        raise UserError(
+            f"`output` {config.output}: exists already. Give another name, or move the file"
+        )
+    require_writable(config.output)
     rows = rows_of_queries(config.like, "like") if config.like else []
     examples = tuple(dict.fromkeys(query for query, _ in rows))
     resolve(config.model)
@@ -276,8 +277,9 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         prompt_tokens=sum(reply.prompt_tokens for reply in replies),
         answer_tokens=sum(reply.answer_tokens for reply in replies),
     )
-    write_text(config.output, "".join(_row(one, address) for one in kept))
     typed_json.write(config.counts_file, results)
+    # Last: a command that was killed before can be repeated, since only this file is in its way.
+    write_text(config.output, "".join(_row(one, address) for one in kept))
     return results
 
 
