@@ -54,7 +54,7 @@ def test_texts_and_queries_are_read_alike_however_they_are_spelt(toy_model, tmp_
         assert hit.cosine == pytest.approx(1, abs=1e-6)
     # Shared words find it too, though the vector is far from it.
     assert index.search("ｕnter\u00adnehmen", k=1, hybrid=True, bm25_weight=50).hits[0][0].id == "a"
-    with pytest.raises(UserError, match="none of them empty"):
+    with pytest.raises(UserError, match="one is empty"):
         index.search("\u200b\u00ad")
 
 
@@ -256,6 +256,13 @@ def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(add, range(2)))
     assert len(index) == len(TEXTS) + len(rows)
+
+
+def test_of_rows_with_an_id_the_last_counts_and_the_others_are_counted(index):
+    before, values = len(index), {"year": 2000, "kind": "x"}
+    rows = [Row(text, "twice", values) for text in ("the cat", "the dog")]
+    assert index.add_rows(rows) == Changes(added=1, repeated_ids=1)
+    assert len(index) == before + 1
 
 
 def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):

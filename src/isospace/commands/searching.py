@@ -67,7 +67,8 @@ class Index(LoadsModels, CallsEndpoints):
         if self.json:
             print_json({**asdict(indexed), "index": str(config.to)})
             return
-        counts = [f"{count:,} {name}" for name, count in asdict(indexed.changes).items() if count]
+        changes = asdict(indexed.changes).items()
+        counts = [number_of(count, name.replace("_", " ")) for name, count in changes if count]
         console.line("rows", ", ".join(counts) or "no changes")
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {config.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"

@@ -260,7 +260,7 @@ def in_slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 @dataclass(frozen=True)
 class Changes:
-    """Counts of rows: each is added, replaced, unchanged or empty.
+    """Counts of rows: each is added, replaced, unchanged, empty, or has a repeated id.
 
     Each passage of a long row counts as a row.
 
@@ -271,6 +271,7 @@ class Changes:
         empty: rows without text, which are left out.
         deleted: rows deleted because their text is empty now, their file no longer has them, or
             their long row is split differently.
+        repeated_ids: rows of the same command that a later row with the same id has replaced.
     """
 
     added: int = 0
@@ -278,6 +279,7 @@ class Changes:
     unchanged: int = 0
     empty: int = 0
     deleted: int = 0
+    repeated_ids: int = 0
 
     def __add__(self, other: Changes) -> Changes:
         return Changes(*map(operator.add, astuple(self), astuple(other)))
@@ -400,7 +402,9 @@ class Database:
             self._delete(column("id").isin(keys) & column(_ROW).isin(of_rows))
         replaced = len(changed.keys() & known.keys())
         unchanged = len(wanted) - len(empty) - len(changed)
-        changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
+        repeated = len(rows) - len(wanted)
+        added = len(changed) - replaced
+        changes = Changes(added, replaced, unchanged, len(empty), len(gone), repeated)
         return changed, changes
 
     def write(self, rows: Mapping[Key, Cells], vectors: np.ndarray) -> None:
