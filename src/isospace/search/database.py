@@ -335,8 +335,10 @@ class Database:
             if where is not None:
                 usable: dict[str, ColumnType] = {"id": "str", "text": "str", **self.columns}
                 names = ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in usable.items())
+                # Lance goes on with all its columns, of which users know only some.
+                reason = first_line(error).partition(" Valid fields are ")[0].rstrip(".")
                 raise UserError(
-                    f"filter {where!r} ({first_line(error)}): give an SQL condition on the columns "
+                    f"filter {where!r} ({reason}): give an SQL condition on the columns "
                     f"{names}, such as id = 'a'"
                 ) from error
             raise UserError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -117,9 +118,14 @@ class About:
         """Read the settings of an index."""
         path = folder / ABOUT
         if not path.is_file():
-            what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
+            what = "a file" if folder.exists() else "no such folder"
+            make = "isospace index FILE..."
+            if folder.is_dir():
+                what = f"holds no {ABOUT}"
+                if (folder / "config.json").is_file():  # of a run or a model
+                    make += f" --model {shlex.quote(str(folder))}"
             raise UserError(
-                f"{folder}: not an index ({what}). Make one with isospace index FILE..."
+                f"{folder}: not an index ({what}). Name one, or make one: {make} --to FOLDER"
             )
         try:
             return typed_json.read(path, About, "settings of an index")
@@ -495,8 +501,10 @@ class SearchIndex:
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
         queries = [without_surrogates(normalise(query)) for query in queries]
-        if not queries or not all(query.strip() for query in queries):
-            raise UserError(f"queries {queries}: give one or more, none of them empty")
+        if not queries:
+            raise UserError("no query. Give one or more texts to search for")
+        if not all(query.strip() for query in queries):
+            raise UserError(f"queries {queries}: one is empty. Leave it out")
         require_k(k)
         if bm25_weight is not None and not hybrid:
             raise UserError(
