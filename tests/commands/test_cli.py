@@ -50,6 +50,7 @@ from isospace.commands.listing import Doctor
             ["train", "--corpus", "x", "--seed", "3", "simsce"],
             "simsce: no such objective. Did you mean simcse",
         ),
+        (["train", "--corpus", "x", "simsce"], "simsce: no such objective. Did you mean simcse"),
         (["train", "simcse", "--temprature", "1"], "no such option. Did you mean --temperature"),
         (["train", "simcse", "--batch-size", "8"], "--batch-size: write it before the obj"),
         (["train", "--temperature", "1", "simcse"], "--temperature: write it after the obj"),

@@ -49,7 +49,11 @@ class Explore(LoadsModels, EncoderSettings):
             raise UserError(f"models {named}: expected one, or two to compare")
         adapted = Adapted.open(models[0]) if len(models) == 1 else None
         if not self.corpus and adapted is None:
-            raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
+            named = ", ".join(models)
+            raise UserError(
+                f"{named}: not a folder that adapt left, so give a corpus (--corpus FILE, or "
+                "--corpus docstrings)"
+            )
         require_extra("explore", "explore", "starlette", "uvicorn")
         from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server

@@ -14,7 +14,7 @@ from isospace.commands.parser import recipes_in
 from isospace.commands.printing import print_finished, print_json, print_result, print_table
 from isospace.config import AdaptConfig, AskConfig, DistillConfig, Output, TrainConfig, WhitenConfig
 from isospace.encoders.settings import EncoderSettings
-from isospace.errors import UserError
+from isospace.errors import UserError, did_you_mean, no_such
 from isospace.objectives.base import Objective
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.settings import Written, to_dict
@@ -68,9 +68,13 @@ class Train(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Train, or resume a run."""
+        from isospace.objectives import OBJECTIVES
         from isospace.system.signals import is_main_process
 
         config = replace(self.config, objective=self.objective)
+        for name in config.text.corpus[1:]:  # --corpus takes a misspelt objective as a text
+            if not Path(name).exists() and did_you_mean(name, OBJECTIVES):
+                raise UserError(no_such("objective", name, OBJECTIVES))
         if self.resume:
             _require_no_settings(self.resume, config, find(DEFAULT_RECIPE).config)
         with Console(self.json) as console:

