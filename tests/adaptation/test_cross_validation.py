@@ -16,6 +16,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import PAIR_MAPS
 from isospace.adaptation.cross_validation import FOLDS, PAIRS_EACH, Folds
 from isospace.adaptation.results import read_candidates
+from isospace.cli import main
 from isospace.config import DistillConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import Interrupted
@@ -65,6 +66,14 @@ def folds(config):
     found = Folds.divide(corpus, Benchmark.make(corpus), config.text.test_relation)
     assert found is not None
     return found
+
+
+def test_the_command_corpus_shows_the_pairs(config, folds, capsys):
+    [file] = config.text.corpus
+    words = ["--title-column", "title", "--held-out", "20", "--model", config.model]
+    words += ["--passage-words", "None", "--no-near-duplicates"]
+    assert main(["corpus", file, *words]) == 0
+    assert folds.described in capsys.readouterr().err
 
 
 def test_every_document_judges_once_and_trains_in_all_other_parts(config, folds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +34,12 @@ class Corpus(LoadsModels):
 
     def run(self) -> None:
         """Read the text and print the findings."""
+        from isospace.adaptation.cross_validation import Folds
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.passages import coverage, languages
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve
+        from isospace.evaluation.benchmark import Benchmark
         from isospace.recipes import DEFAULT_RECIPE, find
         from isospace.system.files import cache_folder
         from isospace.training.prepare import require_enough
@@ -50,6 +53,9 @@ class Corpus(LoadsModels):
             corpus = load_corpus(text, cache_folder())
             texts = corpus.sample()
             shares, pairs, found = languages(texts), corpus.described_pairs, _relations(corpus)
+            folds = None
+            with suppress(TooLittle):
+                folds = Folds.divide(corpus, Benchmark.make(corpus), text.test_relation)
             tokens = coverage(load_encoder(self.model), texts)
         if self.json:
             about = {
@@ -74,6 +80,8 @@ class Corpus(LoadsModels):
         if tokens.warning:
             console.line("warning", tokens.warning)
         console.line("test pairs", pairs)
+        if folds is not None:
+            console.line("adapt", f"has more test pairs. {folds.described}")
         try:
             require_enough(replace(find(DEFAULT_RECIPE).config, text=text), corpus)
         except TooLittle as error:
