@@ -243,11 +243,12 @@ def build(
 
 
 def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
-    """Log the files that were not read, one line for each reason."""
-    names: dict[str, list[str]] = {}
+    """Log the files that were not read, one line for each reason; details are the first file's."""
+    found: dict[str, tuple[str, list[str]]] = {}
     for name, error in unreadable.items():
-        names.setdefault(str(error).removeprefix(name), []).append(name)
-    for reason, files in names.items():
+        reason = str(error).removeprefix(name)
+        found.setdefault(reason.partition(" (")[0], (reason, []))[1].append(name)
+    for reason, files in found.values():
         logger.warning("not read: %s%s", listed(files, most=3), reason)
 
 

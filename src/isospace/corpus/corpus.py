@@ -237,10 +237,11 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         )
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
+        advice = f"Give texts of {config.min_chars} characters or more (`min_chars`)"
+        if "unreadable files" in corpus.counts:
+            advice = "Mend or convert the files that cannot be read"
         raise UserError(
-            f"{', '.join(config.corpus)}: no text to train on "
-            f"({corpus.summary}). Give texts of {config.min_chars} "
-            "characters or more (`min_chars`)."
+            f"{', '.join(config.corpus)}: no text to train on ({corpus.summary}). {advice}."
         )
     if config.group is not None and config.held_out and not corpus.held_groups:
         logger.warning(

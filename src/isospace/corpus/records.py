@@ -100,7 +100,10 @@ def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     header: list[Any] = []
     if source.format in ("csv", "tsv"):
         header = list(next(rows, (1, None))[1] or [])
-        _require_columns(f"{source.name}:1", columns, header)
+        try:
+            _require_columns(f"{source.name}:1", columns, header)
+        except UserError as error:
+            raise UserError(f"{error} The first line must name the columns.") from None
     for line, cells in rows:
         place = f"{source.name}:{line}"
         if cells is None:
