@@ -182,7 +182,8 @@ def _message(kind: Any, error: ValidationError) -> str:
         meant = meant or f"The settings are {', '.join(known)}"
         names = in_words([f"`{name}`" for name in unknown], "and")
         refused[names] = [f"no such setting{'s' * (len(unknown) > 1)}. {meant}"]
-    return "; ".join(f"{where}: {' or '.join(words)}" for where, words in refused.items())
+    message = "; ".join(f"{where}: {' or '.join(words)}" for where, words in refused.items())
+    return message.replace(" or expected ", " or ")
 
 
 def expected(problem: Any) -> str:
