@@ -173,9 +173,10 @@ class _Pool:
                         f"because memory ran out ({first_line(error)}). What is finished is kept: "
                         "run the same command again"
                     ) from error
-                if not task.starts:
+                if not task.starts:  # another worker repeats it, and a new one starts
                     self._again.append(task)
-                self._start(task if task.starts else _Task(None, starts=True))
+                    task = _Task(None, starts=True)
+                self._start(task)
         while self.idle and self._again:
             self.send(self._again.popleft())
 
