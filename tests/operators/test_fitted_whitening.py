@@ -177,7 +177,7 @@ def test_it_is_relevant_component_analysis_up_to_a_rotation(power):
     new, _ = pairs(seed=1)
     moments = PairMoments.from_pairs(x[:9], y[:9]) + PairMoments.from_pairs(x[9:], y[9:])
     expected = new.numpy() @ relevant_components(x, y, power)
-    found = moments.fit(power, shrinkage=0.0)(new).numpy()
+    found = moments.fit(power, PLAIN)(new).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
 
 
@@ -193,7 +193,7 @@ def test_queries_alone_have_the_inner_products_of_both_sides():
 def test_dimensions_are_sorted_so_that_cutting_is_keeping():
     x, y = pairs()
     moments = PairMoments.from_pairs(x, y)
-    whole, kept = moments.fit(0.75), moments.fit(0.75, dim=2)
+    whole, kept = moments.fit(0.75), moments.fit(0.75, Whitening(dim=2))
     torch.testing.assert_close(kept(x), whole(x)[:, :2])
     assert np.all(np.diff(whole(torch.cat([x, y])).var(0).numpy()) < 0)
 
@@ -206,10 +206,8 @@ def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n, least):
     estimated = ledoit_wolf_shrinkage(differences, assume_centered=True)
     assert (estimated < SHRINKAGE) == least
     moments = PairMoments.from_pairs(x, y)
-    found, expected = (
-        fitted(x)
-        for fitted in (moments.fit(0.75), moments.fit(0.75, shrinkage=max(SHRINKAGE, estimated)))
-    )
+    known = Whitening(shrinkage=max(SHRINKAGE, estimated))
+    found, expected = (fitted(x) for fitted in (moments.fit(0.75), moments.fit(0.75, known)))
     torch.testing.assert_close(found @ found.T, expected @ expected.T)
 
 
@@ -225,7 +223,7 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out():
     x, y = (torch.cat([side, torch.ones(200, 1, dtype=torch.float64)], 1) for side in (x, y))
     moments = PairMoments.from_pairs(x, y)
     far = torch.tensor([[0.0] * 6 + [1e3]], dtype=torch.float64)
-    assert not moments.fit(0.5, shrinkage=0.0)(far).any()
+    assert not moments.fit(0.5, PLAIN)(far).any()
     assert moments.fit(0.5)(far).any()
 
 
@@ -235,6 +233,9 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out():
         ((torch.ones(5, 4), torch.ones(5, 4)), {"power": 0.5}, "different texts; got 5"),
         ((torch.ones(5, 4), torch.full((5, 4), float("nan"))), {"power": 0.5}, "infinity"),
         (pairs(), {"power": 1.1}, r"in 0\.\."),
+        (pairs(), {"power": 0.5, "settings": Whitening(shrinkage=1.5)}, r"`shrinkage` .* 1\.5"),
+        (pairs(), {"power": 0.5, "settings": Whitening(dim=99)}, "`dim` .* 99"),
+        (pairs(), {"power": 0.5, "settings": Whitening(kind="zca")}, "`kind` pca"),
     ],
 )
 def test_pairs_without_spread_and_settings_out_of_range_are_refused(sides, setting, message):

@@ -245,6 +245,13 @@ def test_moments_of_many_texts_are_summed_in_slices(sides, monkeypatch):
     torch.testing.assert_close(maps[1].kernel, maps[0].kernel, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("sides", [1, 2])
+def test_no_texts_have_moments_that_nothing_can_be_fitted_on(sides):
+    moments = moments_of([np.empty((0, 4), np.float32)] * sides)
+    with pytest.raises(ValueError, match="got 0"):
+        moments.fit(0.5) if sides == 2 else Whitening().fit(moments, 0.5)
+
+
 def test_pairs_that_are_asked_for_must_be_there(setting, tmp_path):
     """A row of two equal texts is no pair."""
     texts = sentences(300)

@@ -258,22 +258,24 @@ class PairMoments:
     def __add__(self, other: PairMoments) -> PairMoments:
         return PairMoments(self.within + other.within, self.texts + other.texts)
 
-    def fit(
-        self, power: float, *, shrinkage: float | None = None, dim: int | None = None
-    ) -> WhiteningMap:
+    def fit(self, power: float, settings: Whitening = Whitening()) -> WhiteningMap:
         """Fit the map for queries and documents, in float64.
 
         Args:
             power: p, 0 to 1; 0 keeps the cosines.
-            shrinkage: rho, 0 to 1; default: Ledoit and Wolf's, but at least `SHRINKAGE`.
-            dim: number of dimensions to keep, largest variance first; default: all.
+            settings: shrinkage and width, of kind pca. The shrinkage "ledoit-wolf" is at least
+                `SHRINKAGE` here.
 
         Raises:
-            ValueError: `power` is outside 0..1, or the pairs are not finite or all of equal texts.
+            ValueError: `power` is outside 0..1, the settings do not suit the vectors, or the pairs
+                are not finite or all of equal texts.
         """
-        kernel = self._inverse_power(power, shrinkage)
+        if settings.kind != "pca":
+            raise ValueError(f"pairs need `kind` pca; got {settings.kind}")
+        settings.require(len(self.texts.mean))
+        kernel = self._inverse_power(power, settings.shrinkage)
         _, axes = whitening.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)
-        return WhiteningMap(kernel.new_zeros(len(kernel)), kernel @ axes[:, :dim])
+        return WhiteningMap(kernel.new_zeros(len(kernel)), kernel @ axes[:, : settings.dim])
 
     def fit_queries(self, power: float) -> WhiteningMap:
         r"""Fit a map for queries only, $q \mapsto q W_\rho^{-p}$; documents do not change.
@@ -282,10 +284,12 @@ class PairMoments:
         whole matrix to the query, so that documents and their index stay valid. The only difference
         is that documents keep their lengths from before the map.
         """
-        half = self._inverse_power(power, None)
+        half = self._inverse_power(power, "ledoit-wolf")
         return WhiteningMap(half.new_zeros(len(half)), half @ half)
 
-    def _inverse_power(self, power: float, shrinkage: float | None) -> torch.Tensor:
+    def _inverse_power(
+        self, power: float, shrinkage: float | Literal["ledoit-wolf"]
+    ) -> torch.Tensor:
         """Return the symmetric matrix W_rho^(-p/2), (dim, dim)."""
         if not self.within.fourth.isfinite():
             raise ValueError("the vectors contain NaN or infinity")
@@ -294,7 +298,7 @@ class PairMoments:
             raise ValueError(
                 f"expected pairs of different texts; got {self.within.count}, all of equal texts"
             )
-        if shrinkage is None:
-            shrinkage = max(SHRINKAGE, self.within.ledoit_wolf())
-        axes, scales = _scaled_axes(covariance, shrinkage, power, self.texts.rounding)
+        least = max(SHRINKAGE, self.within.ledoit_wolf())
+        share = least if shrinkage == "ledoit-wolf" else shrinkage
+        axes, scales = _scaled_axes(covariance, share, power, self.texts.rounding)
         return (axes * scales) @ axes.T

@@ -176,7 +176,7 @@ _AT_ONCE = 6_000  # pairs or texts whose moments are summed at a time, to limit 
 
 def moments_of(sides: Sequence[NDArray[np.float32]]) -> Moments | PairMoments:
     """Return the moments of pairs, whose two sides are (n, dim), or of the one side of texts."""
-    starts = range(0, len(sides[0]), _AT_ONCE)
+    starts = range(0, max(1, len(sides[0])), _AT_ONCE)
     parts = [[torch.from_numpy(side[at : at + _AT_ONCE]) for side in sides] for at in starts]
     if len(sides) == 2:
         return reduce(operator.add, (PairMoments.from_pairs(*part) for part in parts))

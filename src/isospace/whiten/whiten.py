@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, TypeAlias, TypeVar
@@ -70,6 +69,12 @@ from isospace.whiten.fitting import (
 )
 
 FILE = "whitening.json"
+
+_COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
+
+Maps: TypeAlias = Mapping[Power, FittedMap | None]
+"""Power -> fitted map; `None` for the unchanged model."""
+T = TypeVar("T")
 
 _PAPERS = {
     "texts": Paper("su-etal-2021-whitening"),
@@ -170,12 +175,6 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 {cited}"""
 
 
-_COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
-Maps: TypeAlias = Mapping[Power, FittedMap | None]
-"""Power -> fitted map; `None` for the unchanged model."""
-T = TypeVar("T")
-
-
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
     """Whiten a model on a corpus, test it against the base model, and write the better one.
 
@@ -193,7 +192,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
         vectors = _vectors(task, accelerator, shown)
         results = None
         if accelerator.is_main_process:
-            maps = _refusing(lambda: _fit(config, vectors, shown))
+            maps = _refusing(lambda: _fit(config, task.by, vectors, shown))
             results = _select_and_test(config, task, maps)
             with atomic_folder(folder) as building:
                 gap = _write(task, results, maps[results.power], building)
@@ -207,7 +206,8 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 class _Task:
     """The model to whiten, without its final normalisation, and the texts.
 
-    `fit_texts` are the texts to fit on with their sides: two sides of pairs, or single texts.
+    `by` says what the map is fitted on, and `fit_texts` are these texts with their sides: two
+    sides of pairs, or single texts.
     """
 
     settings: TrainConfig
@@ -215,12 +215,8 @@ class _Task:
     encode: PromptedEncoders
     data: Data
     validation: TextPairs
+    by: By
     fit_texts: Sequence[tuple[Side, list[str]]]
-
-    @property
-    def by(self) -> By:
-        """What the map is fitted on."""
-        return "pairs" if len(self.fit_texts) == 2 else "texts"
 
 
 def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) -> _Task:
@@ -254,35 +250,34 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         )
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
-    texts = _fit_texts(config, settings, data.corpus)
-    if len(texts) == 1:  # `adapt` cuts pairs alone
+    by, count = _fitted_by(config, settings, data.corpus)
+    texts = fit_texts(settings, data.corpus, by, count)
+    if by == "texts":  # `adapt` cuts pairs alone
         settings = replace(settings, max_length=None)
     if encoder.is_frozen:
         encoder.expect((*texts, *validation.asked, *data.asked), progress)
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
     encode = remembering(cached(encoder, cache_folder(), progress=progress))
-    return _Task(settings, encoder, encode, data, validation, texts)
+    return _Task(settings, encoder, encode, data, validation, by, texts)
 
 
-def _fit_texts(
-    config: WhitenConfig, settings: TrainConfig, corpus: Corpus
-) -> tuple[tuple[Side, list[str]], ...]:
-    """Return pairs to fit on, or single texts if the corpus has too few pairs."""
+def _fitted_by(config: WhitenConfig, settings: TrainConfig, corpus: Corpus) -> tuple[By, int]:
+    """Return what the map is fitted on, single texts if there are too few pairs, and how many."""
     count = 2 * FITTED_ON
     if config.whitening.kind == "flow":  # which is trained, and on all texts
         count = len(corpus)
     elif config.by != "texts" and not config.why_not_pairs:
         found = len(related_texts(settings, corpus, FEW_PAIRS)[0])
         if found == FEW_PAIRS:
-            return fit_texts(settings, corpus, "pairs", config.sentences or FITTED_ON)
+            return "pairs", config.sentences or FITTED_ON
         if config.by == "pairs":
             raise UserError(
                 f"`by` pairs: whitening needs {FEW_PAIRS} pairs of different texts that belong "
                 f"together, and the text gives {found}. Give documents, or name the columns of "
                 "pairs (`columns`)"
             )
-    return fit_texts(settings, corpus, "texts", config.sentences or count)
+    return "texts", config.sentences or count
 
 
 def _vectors(
@@ -302,22 +297,24 @@ def _vectors(
     return found
 
 
-def _fit(config: WhitenConfig, vectors: Sequence[NDArray[np.float32]], progress: Progress) -> Maps:
+def _fit(
+    config: WhitenConfig, by: By, vectors: Sequence[NDArray[np.float32]], progress: Progress
+) -> Maps:
     """Fit a map for each power that the settings try, on the vectors of pairs or single texts."""
-    whitening, powers = config.whitening, config.powers("pairs" if len(vectors) == 2 else "texts")
-    fit: Callable[[float], FittedMap]
+    whitening, powers = config.whitening, config.powers(by)
     if whitening.kind == "flow":
         texts = torch.from_numpy(vectors[0]).to(default_device())
         with progress.bar("flow", len(texts)) as advance:
             flow = fit_flow(texts, advance)
         return {power: None if power is None else flow for power in powers}
     moments = moments_of(vectors)
-    if isinstance(moments, PairMoments):
-        shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
-        fit = partial(moments.fit, shrinkage=shrinkage, dim=whitening.dim)
-    else:
-        fit = partial(whitening.fit, moments)
-    return {power: None if power is None else fit(power) for power in powers}
+
+    def fit(power: float) -> FittedMap:
+        if isinstance(moments, PairMoments):
+            return moments.fit(power, whitening)
+        return whitening.fit(moments, power)
+
+    return {power: None if power is None else fit(float(power)) for power in powers}
 
 
 def _refusing(work: Callable[[], T]) -> T:
