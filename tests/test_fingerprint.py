@@ -99,7 +99,9 @@ def evaluate():
             "recall@10": ranks.row()["R@10"],
         },
         "sts": [score.value for score in sts.evaluate_sts(vectors, {task.name: task}).scores],
-        "held out": HeldOut(TEXTS, pairs).measure(vectors, lambda t: vectors([f"{x}." for x in t])),
+        "held out": HeldOut(TEXTS, pairs)
+        .measure(vectors, lambda t: vectors([f"{x}." for x in t]))
+        .values,
         "geometry": [geometry.alignment(x[:60], x[60:]), geometry.uniformity(x)],
         "isotropy": geometry.describe(x.astype(np.float64)),
         "labelled": [own.knn_accuracy(x, labels), own.cluster_nmi(x, labels)],

@@ -9,9 +9,10 @@ import torch
 from isospace.config import TrainConfig
 from isospace.encoders.settings import Prompts
 from isospace.errors import UserError
+from isospace.evaluation.benchmark import HeldOutScores
 from isospace.system.lifecycle import random_state, set_random_state
 from isospace.training import checkpoint
-from isospace.training.fit import run_evaluation
+from isospace.training.evaluations import run_evaluation
 
 
 def draw():
@@ -45,14 +46,17 @@ def test_a_full_disk_is_an_os_error_that_names_the_file(tmp_path):
 
 
 def test_an_evaluation_leaves_every_stream_where_it_was():
-    held_out = SimpleNamespace(measure=lambda *_: {"drawn": torch.rand(1).item()})
+    def measure(*_):
+        return HeldOutScores({"drawn": torch.rand(1).item()}, None, None)
+
+    held_out = SimpleNamespace(measure=measure)
     encoder, benchmark = (
         SimpleNamespace(noise=SimpleNamespace(rates=(0.1,)), prompts=Prompts()),
         SimpleNamespace(labels=None),
     )
 
     def evaluation():
-        return run_evaluation(TrainConfig(), encoder, held_out, benchmark, "float32")
+        return run_evaluation(TrainConfig(), encoder, held_out, benchmark, "float32").values
 
     state = random_state()
     expected = draw()

@@ -19,6 +19,7 @@ from isospace.comparison.cells import Cell
 from isospace.comparison.compare import candidate, compare
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import Interrupted, Stopped, UserError
+from isospace.evaluation.benchmark import HeldOutScores
 from isospace.objectives import DiffCSE
 from isospace.system.lifecycle import working_in
 from isospace.system.progress import Silent
@@ -103,7 +104,7 @@ def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
 def measured(rank):
     """An evaluation whose numbers say nothing, but for the effective rank."""
     names = ("pairs_loss", "pairs_mrr", "alignment", "uniformity", "neighbour_overlap")
-    return {**dict.fromkeys(names, 0.5), "effective_rank": rank}
+    return HeldOutScores({**dict.fromkeys(names, 0.5), "effective_rank": rank}, None, None)
 
 
 def test_ctrl_c_ends_cleanly_and_resumes(config, whole):

@@ -26,6 +26,7 @@ from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import is_causal, load_encoder
 from isospace.errors import Stopped, UserError
 from isospace.evaluation import benchmark as benchmark_module
+from isospace.evaluation.benchmark import HeldOutScores
 from isospace.evaluation.other_text import gains_over, other_text_sentence
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_pairs, evaluate_sts, load_sts
 from isospace.objectives import Iso, SimCSE
@@ -296,7 +297,7 @@ def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, upda
 
 
 def test_a_base_model_whose_vectors_are_no_numbers_is_refused(config, monkeypatch):
-    measured = {"pairs_mrr": math.nan}
+    measured = HeldOutScores({"pairs_mrr": math.nan}, None, None)
     monkeypatch.setattr("isospace.training.fit.run_evaluation", lambda *_: measured)
     with pytest.raises(UserError, match=r"`model` .*pairs_mrr of the base model is nan"):
         train(config)

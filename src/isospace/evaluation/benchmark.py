@@ -63,11 +63,24 @@ DISTRACTORS = 1_000
 """Largest number of training passages that are candidates of the validation pairs."""
 
 
+@dataclass(frozen=True)
+class HeldOutScores:
+    """One measurement of `HeldOut`.
+
+    `values` are the measures by name, `ranks` those of the pairs, and `vectors` (sentence, dim)
+    those of the sentences.
+    """
+
+    values: dict[str, float]
+    ranks: RetrievalScores
+    vectors: np.ndarray
+
+
 class HeldOut:
-    """Label-free measurements of one encoder during its training.
+    """Held-out sentences and pairs for measurements of an encoder that need no labels.
 
     `HELD_OUT_SENTENCES` of the sentences and `HELD_OUT_PAIRS` of the pairs are measured. `natural`
-    is false for halves of sentences. `ranks` are those of the pairs in the last measurement.
+    is false for halves of sentences.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
@@ -75,22 +88,23 @@ class HeldOut:
         self.pairs = pairs.take(evenly(len(pairs), HELD_OUT_PAIRS))
         self._targets = Targets.of_pairs(self.pairs)
         self.sentences = tuple(sentences[i] for i in evenly(len(sentences), HELD_OUT_SENTENCES))
-        self.ranks: RetrievalScores | None = None
-        self._start: np.ndarray | None = None
 
-    def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
-        """Measure one state of the encoder; the first call must be the base model.
+    def measure(
+        self, encode: Encode, encode_noisy: Encode, base: np.ndarray | None = None
+    ) -> HeldOutScores:
+        """Measure one state of the encoder.
+
+        `base` are the `vectors` of the base model; `None` if the encoder is the base model.
 
         Returns:
-            pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and
-            pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and uniformity
-            (clean vectors), after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap
-            (share of the ten nearest neighbours that are the same as in the base model).
+            The measures pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau
+            0.05) and pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and
+            uniformity (clean vectors), after Wang & Isola; effective_rank; mean_cosine;
+            neighbour_overlap (share of the ten nearest neighbours that are the same as in the base
+            model).
         """
         encode, encode_noisy = sided(encode), sided(encode_noisy)
         clean = encode.documents(self.sentences)
-        if self._start is None:
-            self._start = clean
         # The same texts as in the selection of the BM25 weight: a cached base model encodes them
         # once.
         texts, first = encode_columns(
@@ -98,17 +112,18 @@ class HeldOut:
         )
         second = texts[self._targets.own]
         loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), _LOSS_TEMPERATURE)
-        self.ranks = self._targets.rank_vectors(first, texts)
+        ranks = self._targets.rank_vectors(first, texts)
         noisy = [encode_noisy.documents(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
-        return {
+        values = {
             "pairs_loss": float(loss),
-            "pairs_mrr": self.ranks.mrr,
+            "pairs_mrr": ranks.mrr,
             "alignment": geometry.alignment(*noisy),
             "uniformity": geometry.uniformity(clean),
             "effective_rank": geometry.effective_rank(clean),
             "mean_cosine": geometry.mean_cosine(clean),
-            "neighbour_overlap": geometry.neighbour_overlap(self._start, clean),
+            "neighbour_overlap": geometry.neighbour_overlap(clean if base is None else base, clean),
         }
+        return HeldOutScores(values, ranks, clean)
 
 
 def validation_text(corpus: Corpus) -> HeldOut:

@@ -1,7 +1,7 @@
 """Fine-tune: do all updates, evaluate now and then, and keep the best checkpoint.
 
-`Fit` is one process of a training. `Evaluations` collects the measurements that select the
-checkpoint. `train` tests and ships the kept weights; `adapt` makes candidates of them.
+`Fit` is one process of a training. `train` tests and ships the kept weights; `adapt` makes
+candidates of them.
 """
 
 from __future__ import annotations
@@ -14,148 +14,26 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from accelerate.utils import gather_object
 
 from isospace.config import TrainConfig, objective_name
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
-from isospace.encoders.settings import SIDES, Precision, Side
+from isospace.encoders.settings import SIDES
 from isospace.errors import Interrupted, Stopped, UserError, number_of
-from isospace.evaluation.benchmark import Benchmark, HeldOut
-from isospace.evaluation.pairs import PromptedEncoders, cached
-from isospace.evaluation.sts import evaluate_pairs
-from isospace.statistics.gains import Scores, mean_scores
+from isospace.evaluation.benchmark import HeldOutScores
 from isospace.system.devices import any_process, arithmetic, broadcast, peak_memory_mb
 from isospace.system.files import cache_folder
-from isospace.system.lifecycle import (
-    random_state,
-    restored_random_state,
-    set_random_state,
-    working_in,
-)
+from isospace.system.lifecycle import random_state, set_random_state, working_in
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.build import Training
+from isospace.training.evaluations import Evaluations, run_evaluation
 from isospace.training.loop import Step, budgeted_updates, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare, require_settings
-from isospace.training.results import Choice, TrainingFacts, select_checkpoint
+from isospace.training.results import Choice, TrainingFacts
 from isospace.training.run import Run
 from isospace.training.step import Diverged
-
-
-def run_evaluation(
-    config: TrainConfig,
-    encoder: Encoder,
-    held_out: HeldOut,
-    benchmark: Benchmark,
-    mixed_precision: str,
-    cache: Path | None = None,
-    progress: Progress | None = None,
-) -> dict[str, float]:
-    """Return the measurements of `HeldOut.measure`, and labels_spearman if there are labels.
-
-    They are NaN if vectors are not finite. All random states are restored. The test scores are
-    always measured in float32. `cache` keeps vectors without dropout, for a base model that many
-    runs measure.
-    """
-    rate = _dropout(config, encoder)
-    precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"
-
-    def clean(texts: Sequence[str], side: Side | None) -> np.ndarray:
-        return encoder.embed(texts, precision=precision, side=side)
-
-    def noisy(texts: Sequence[str], side: Side | None) -> np.ndarray:
-        return encoder.embed(texts, rate, config.max_length, precision=precision, side=side)
-
-    encode, encode_noisy = (PromptedEncoders.of_prompts(encoder.prompts, f) for f in (clean, noisy))
-    if cache is not None:
-        encode = cached(encoder, cache, precision, progress=progress)
-    with restored_random_state():
-        torch.manual_seed(config.seed)
-        evaluation = held_out.measure(encode, encode_noisy)
-        if benchmark.labels is not None:
-            evaluation["labels_spearman"] = evaluate_pairs(encode, benchmark.labels)
-        return evaluation
-
-
-def _dropout(config: TrainConfig, encoder: Encoder) -> float | None:
-    """Return the encoder's own dropout, shared by all objectives, or else the objective's."""
-    rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
-    return None if any(encoder.noise.rates) else next(rates, None)
-
-
-class Evaluations:
-    """The evaluations of a training and the selected checkpoint, in the first process.
-
-    `select` of the settings says how a checkpoint is selected. If `base_competes`, the base model
-    is kept if no evaluation is better.
-
-    Attributes:
-        measured: the evaluations in order, the base model first.
-        ranks: reciprocal ranks and displacements (1 + halves, pair) of each evaluation, if the
-            validation pairs are also the test pairs.
-    """
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        held_out: HeldOut,
-        benchmark: Benchmark,
-        base_competes: bool = True,
-    ) -> None:
-        self._config, self._held_out, self._benchmark = config, held_out, benchmark
-        self._base_competes = base_competes
-        self.measured: list[dict[str, float]] = []
-        self.ranks: list[torch.Tensor] = []
-
-    def add(self, evaluation: dict[str, float]) -> None:
-        """Add the evaluation that `run_evaluation` measured last."""
-        self.measured.append(evaluation)
-        if self.by_test_pairs and (ranks := self._held_out.ranks) is not None:
-            items = np.stack([ranks.reciprocal_ranks, *ranks.displacement])
-            self.ranks.append(torch.from_numpy(items))
-
-    @property
-    def by_test_pairs(self) -> bool:
-        """True if the test pairs also select the checkpoint, because they are too few to split."""
-        return (
-            not self._benchmark.split
-            and self._held_out.natural
-            and self._config.select == "label-free"
-        )
-
-    @property
-    def tried(self) -> dict[int, Scores]:
-        """Step -> MRR of the test pairs at each evaluation that could be selected.
-
-        Empty if other pairs select.
-        """
-        if not self.by_test_pairs:
-            return {}
-        groups, collapsed = self._held_out.pairs.group_numbers(), self.choice.collapsed
-        return {
-            int(evaluation["step"]): mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
-            for evaluation, items in zip(self.measured, self.ranks, strict=True)
-            if evaluation["step"] not in collapsed
-        }
-
-    @property
-    def choice(self) -> Choice:
-        """The checkpoint to keep so far."""
-        natural = self._held_out.natural
-        return select_checkpoint(self.measured, self._config.select, natural, self._base_competes)
-
-    @property
-    def newest(self) -> str:
-        """The newest evaluation as text, with the base model's in brackets."""
-        shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
-        now, base = self.measured[-1], self.measured[0]
-        cells = [f"{name} {now[name]:.4g} (was {base[name]:.4g})" for name in shown if name in now]
-        return ", ".join(cells)
-
 
 _TO_FALL = 0.1
 """Share of the updates done so far that always follows, even if the time is over: the learning rate
@@ -354,25 +232,26 @@ class Fit:
                 loop.end_at(now)
 
     def _evaluate(self) -> None:
-        started, evaluation, step = time.monotonic(), None, self.loop.step
+        started, step = time.monotonic(), self.loop.step
+        found: HeldOutScores | None = None
         if self.main:
             # The base model has its own pooling. A template takes nothing of a sentence's length.
             encoder = self.training.shipped if step else self.encoder
             room = encoder.tokens.around - self.encoder.tokens.around
             settings = self.training.config
             assert settings.max_length is not None
-            measurements = run_evaluation(
+            found = run_evaluation(
                 replace(settings, max_length=settings.max_length + room),
                 encoder,
                 self.data.held_out,
                 self.benchmark,
                 self.accelerator.mixed_precision,
+                self.evaluations.base,
                 self._vectors if step else cache_folder(),
                 Silent() if step else self.progress,  # the bar of training is shown
             )
-            evaluation = {"step": float(step), **measurements}
-        evaluation = broadcast(self.accelerator, evaluation)
-        for name, value in evaluation.items():
+        values = broadcast(self.accelerator, None if found is None else found.values)
+        for name, value in values.items():
             if not math.isfinite(value):
                 if not step:
                     raise UserError(
@@ -383,8 +262,8 @@ class Fit:
         self.evaluated = step
         if step:
             self.evaluation_seconds = time.monotonic() - started
-        if self.main:
-            self.evaluations.add(evaluation)
+        if found is not None:
+            self.evaluations.add(step, found)
 
     @property
     def choice(self) -> Choice:
