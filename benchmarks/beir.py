@@ -39,8 +39,8 @@ from isospace.config import AdaptConfig, CorpusConfig, EvaluateConfig, WhitenCon
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate_models
 from isospace.evaluation.hybrid import BM25Comparison, Way
+from isospace.evaluation.judged import load_judged
 from isospace.evaluation.own import OwnFilesScores
-from isospace.evaluation.own_data import load_judged
 from isospace.statistics.gains import CONFIDENCE
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table

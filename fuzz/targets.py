@@ -286,7 +286,7 @@ def _make_judged(folder: Path) -> None:
 
 
 def _read_judged(folder: Path) -> None:
-    from isospace.evaluation.own_data import load_judged
+    from isospace.evaluation.judged import load_judged
 
     load_judged(folder)
 

@@ -16,8 +16,9 @@ from isospace.evaluation.hybrid import (
     rank_pairs,
     select_weight,
 )
+from isospace.evaluation.judged import MEASURES, JudgedQueries
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
-from isospace.evaluation.retrieval import MEASURES, JudgedQueries, evaluate_retrieval
+from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 

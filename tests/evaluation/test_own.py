@@ -10,8 +10,9 @@ from sts_files import angles
 
 from isospace.errors import UserError
 from isospace.evaluation.geometry import NEIGHBOURS
+from isospace.evaluation.judged import load_judged
 from isospace.evaluation.own import evaluate_own, knn_accuracy
-from isospace.evaluation.own_data import load_judged, load_own
+from isospace.evaluation.own_data import load_own
 from isospace.operators import nearest
 
 RANDOM = np.random.default_rng(0)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from ranks import rank_by_a_loop, rank_targets
 
+from isospace.evaluation.judged import MEASURES, measure_ranking
 from isospace.evaluation.pairs import cached, remembering
-from isospace.evaluation.retrieval import MEASURES, halves, measure_ranking
+from isospace.evaluation.retrieval import halves
 from isospace.operators import nearest
 from isospace.operators.nearest import product_blocks, unit_rows
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -264,3 +265,12 @@ def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
     return UserError(
         f'{place}: no column "{column.name}". Columns: {names}. Name one with {column.setting}.'
     )
+
+
+def finite_number(cell: Any) -> float | None:
+    """Return a cell as a finite number, or `None`."""
+    try:
+        number = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if isinstance(cell, bool) or not math.isfinite(number) else number

@@ -17,13 +17,9 @@ from numpy.typing import NDArray
 from isospace.corpus.groups import without_words_of
 from isospace.errors import UnknownText, UserError, number_of
 from isospace.evaluation.bm25 import BM25
+from isospace.evaluation.judged import JudgedQueries
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
-from isospace.evaluation.retrieval import (
-    JudgedQueries,
-    RetrievalScores,
-    Targets,
-    mrr_scores,
-)
+from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
 from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import product_blocks

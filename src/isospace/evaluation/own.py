@@ -21,9 +21,9 @@ from isospace.evaluation.hybrid import (
     compare_pairs,
     gains_over_first,
 )
+from isospace.evaluation.judged import JudgedQueries
 from isospace.evaluation.own_data import LabelledSentences, OwnData
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns, sided
-from isospace.evaluation.retrieval import JudgedQueries
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT

@@ -1,22 +1,14 @@
-"""A user's own data: files of pairs, scored pairs or labels, and folders of judged queries.
+"""A user's own data: files of pairs, scored pairs or labels; folders are read by `judged`.
 
 A header, jsonl objects or parquet give the columns of a file names, and the names tell its kind.
 Without names two columns are pairs and three are scored pairs.
-
-A folder has BEIR's layout, and each of its files may be compressed (.gz, .zst, .xz):
-
-- `corpus.jsonl`: `_id`, `text` and an optional `title`, which is put before the text.
-- `queries.jsonl`: `_id` and `text`.
-- `qrels/SPLIT.tsv`: query-id, corpus-id and score, with or without a header.
-
-Published folders have flaws: those that BEIR's loader accepts are counted, others are errors.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,146 +18,16 @@ import numpy as np
 
 from isospace.config import DataKind, EvaluateConfig
 from isospace.corpus.groups import group_key, unit_of
-from isospace.corpus.records import GENERATED_BY, Cells, read_rows
-from isospace.corpus.sources import Source, file_source
+from isospace.corpus.records import GENERATED_BY, Cells, finite_number, read_rows
+from isospace.corpus.sources import file_source
 from isospace.errors import UserError, number_of
+from isospace.evaluation.judged import JudgedQueries, load_judged
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
-from isospace.evaluation.retrieval import JudgedQueries
 from isospace.system.files import expanded
 from isospace.system.progress import warn_once
 from isospace.system.unicode import normalise
 
 logger = logging.getLogger(__name__)
-
-_COMPRESSED = ("", ".gz", ".zst", ".xz")
-_REPEATED = "repeated ids and judgements, of which the last counts"
-_MISSING = "judgements of missing queries (left out) or documents (counted as not found)"
-
-_Flaws = defaultdict[str, list[str]]
-"""Kind of an accepted flaw -> the places that have it, in order."""
-
-
-def load_judged(folder: Path, split: str | None = None) -> JudgedQueries:
-    """Read a folder; queries without a judgement are left out.
-
-    A document with the id of the query is ignored, as in BEIR, unless it is judged relevant to that
-    query. `split` is the name of the file in `qrels/`; default: test, else the only file.
-    """
-    flaws: _Flaws = defaultdict(list)
-    documents = _read_texts(_find(folder, "corpus.jsonl"), flaws)
-    queries = _read_texts(_find(folder, "queries.jsonl"), flaws)
-    source = _find_judgements(folder, split)
-    grades = _read_judgements(source, queries, documents, flaws)
-    if len(grades) < 2:
-        found = number_of(len(grades), "judged queries")
-        raise UserError(f"{source.name}: {found}; expected two or more")
-    if all(grade <= 0 for of in grades.values() for grade in of.values()):
-        raise UserError(
-            f"{source.name}: no grade is above 0, so no document is relevant to any query. Mend "
-            "the grades"
-        )
-    places = {key: place for place, key in enumerate(documents)}
-    for key in dict.fromkeys(key for of in grades.values() for key in of):
-        places.setdefault(key, len(places))  # missing documents come after the others
-    ignored = [
-        places[query] if query in documents and of.get(query, 0) <= 0 else -1
-        for query, of in grades.items()
-    ]
-    notes = []
-    for kind, where in flaws.items():
-        notes.append(f"{kind}: {len(where):,}")
-        logger.warning("%s. %s", where[0], notes[-1])
-    if same := sum(place >= 0 for place in ignored):
-        notes.append(f"documents with the id of their query, ignored, as in BEIR: {same:,}")
-    return JudgedQueries(
-        tuple(queries[key] for key in grades),
-        tuple(documents.values()),
-        tuple({places[key]: grade for key, grade in of.items()} for of in grades.values()),
-        tuple(ignored),
-        Path(source.name).relative_to(folder).as_posix(),
-        tuple(notes),
-    )
-
-
-def _find(folder: Path, name: str) -> Source:
-    """Return a file of the folder, which may be compressed."""
-    for ending in _COMPRESSED:
-        if (path := folder / f"{name}{ending}").is_file():
-            return file_source(path)
-    raise UserError(
-        f"{folder}: no {name}. Give a folder in BEIR's layout: corpus.jsonl, queries.jsonl and "
-        "qrels/test.tsv"
-    )
-
-
-def _find_judgements(folder: Path, split: str | None) -> Source:
-    """Return the judgements of a split; default: test, else the only file."""
-    paths = [path for end in _COMPRESSED for path in sorted(folder.glob(f"qrels/*.tsv{end}"))]
-    files = {path.name.partition(".tsv")[0]: path for path in reversed(paths)}
-    name = split or ("test" if len(files) != 1 else next(iter(files)))
-    if not files or name in files:
-        return _find(folder, f"qrels/{name}.tsv")
-    there = ", ".join(sorted(path.relative_to(folder).as_posix() for path in paths))
-    raise UserError(
-        f"{folder}: no judgements of the split {name}, but {there}. Name one of these with `split`"
-    )
-
-
-def _read_texts(source: Source, flaws: _Flaws) -> dict[str, str]:
-    """Read the text of each id, with the title before it."""
-    texts: dict[str, str] = {}
-    for line, row in read_rows(source):
-        where = f"{source.name}:{line}"
-        if not isinstance(row, dict):
-            raise UserError(f'{where}: expected an object with "_id" and "text"')
-        key, parts = row.get("_id"), [row.get("title"), row.get("text")]
-        if not isinstance(key, str | int) or not str(key).strip():
-            raise UserError(f'{where}: "_id" is {key!r}; expected an id')
-        if others := [part for part in parts if not isinstance(part, str | None)]:
-            raise UserError(f"{where}: {others[0]!r} is not a text. Give a string")
-        key = str(key).strip()
-        if key in texts:
-            flaws[_REPEATED].append(f"{where}: {key!r}")
-        texts[key] = " ".join(filter(None, (normalise(part or "").strip() for part in parts)))
-    return texts
-
-
-def _read_judgements(
-    source: Source, queries: dict[str, str], documents: dict[str, str], flaws: _Flaws
-) -> dict[str, dict[str, float]]:
-    """Return query -> document -> grade (by ids), without missing queries."""
-    grades: dict[str, dict[str, float]] = {}
-    for number, (line, row) in enumerate(read_rows(source)):
-        where = f"{source.name}:{line}"
-        cells = [str(cell).strip() for cell in row]
-        if len(cells) != 3:
-            raise UserError(
-                f"{where}: {number_of(len(cells), 'fields')}; expected query, document and grade, "
-                "separated by tabs"
-            )
-        query, document, cell = cells
-        grade = _number(cell)
-        if grade is None and number == 0 and query not in queries:
-            continue  # a header
-        if grade is None:
-            raise UserError(
-                f"{where}: the grade {cell!r} is not a number. Give one such as 0, 1 or 2"
-            )
-        if query not in queries:
-            flaws[_MISSING].append(f"{where}: there is no query {query!r}")
-            continue
-        of = grades.setdefault(query, {})
-        if document in of:
-            flaws[_REPEATED].append(f"{where}: query {query!r}, document {document!r}")
-        elif document not in documents:
-            flaws[_MISSING].append(f"{where}: there is no document {document!r}")
-        of[document] = grade
-    if _MISSING in flaws and not any(key in documents for of in grades.values() for key in of):
-        raise UserError(
-            f"{flaws[_MISSING][0]}. Every other judgement names a missing query or document too"
-        )
-    return grades
-
 
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
@@ -406,7 +268,7 @@ def text_cell(path: Path, line: int, cell: Any) -> str:
 
 def parse_score(path: Path, line: int, cell: Any) -> float:
     """Parse a gold score as a finite number."""
-    score = _number(cell)
+    score = finite_number(cell)
     if score is None:
         raise UserError(f"{path}:{line}: the score {cell!r} is not a number. Give one like 3.8")
     return score
@@ -432,7 +294,7 @@ def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    return not any(_number(cell) is not None for cell in cells) and any(
+    return not any(finite_number(cell) is not None for cell in cells) and any(
         match_columns(kind, cells) for kind in COLUMNS
     )
 
@@ -441,7 +303,7 @@ def _require_no_header(where: str, first: Sequence[str]) -> None:
     """Refuse a first row that looks like a header of which only some names are known."""
     names = {name for columns in COLUMNS.values() for known in columns.values() for name in known}
     known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
-    if known and all(0 < len(c.split()) <= _NAME_WORDS and _number(c) is None for c in first):
+    if known and all(0 < len(c.split()) <= _NAME_WORDS and finite_number(c) is None for c in first):
         raise UserError(
             f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
             f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
@@ -530,12 +392,3 @@ def _cells(path: Path, line: int, row: Cells, kind: DataKind, columns: Sequence[
 
 def _values(row: Cells) -> list[Any]:
     return list(row.values()) if isinstance(row, dict) else row
-
-
-def _number(cell: Any) -> float | None:
-    """Return a cell as a finite number, or `None`."""
-    try:
-        number = float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return None if isinstance(cell, bool) or not math.isfinite(number) else number

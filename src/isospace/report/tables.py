@@ -22,8 +22,8 @@ from isospace.evaluation.benchmark import (
     points_of,
 )
 from isospace.evaluation.hybrid import NO_SHARED
+from isospace.evaluation.judged import MEASURES
 from isospace.evaluation.other_text import PROTOCOL
-from isospace.evaluation.retrieval import MEASURES
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
 from isospace.report.run_set import RunSet
 from isospace.statistics.gains import CONFIDENCE

@@ -16,9 +16,10 @@ from isospace.corpus.examples import evenly
 from isospace.encoders.loading import as_encoder
 from isospace.errors import UserError, number_of
 from isospace.evaluation.benchmark import hard_pairs, points_of
+from isospace.evaluation.judged import JudgedQueries
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached, unit_vectors
-from isospace.evaluation.retrieval import JudgedQueries, Targets, mrr_scores
+from isospace.evaluation.retrieval import Targets, mrr_scores
 from isospace.evaluation.task import TitledRows
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FITTED_ON, FORMS, FULL, FormName, forms_for
