@@ -21,7 +21,7 @@ from toy import sentences, write_toy_model
 from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation import geometry, own, retrieval, sts
+from isospace.evaluation import geometry, retrieval, sts
 from isospace.evaluation.benchmark import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.transfer import nested_k_fold
@@ -81,7 +81,7 @@ def evaluate():
         ScoredPairs("test", first, second, gold, "drawn"),
     )
     ranks = retrieval.evaluate_retrieval(vectors, pairs)
-    x, labels = vectors(TEXTS), [str(text < "m") for text in TEXTS]
+    x = vectors(TEXTS)
     split = ScoredPairs("dev", first, second, gold[::-1].copy(), "drawn")
     task = sts.STSSet("STSBenchmark", {"dev": split, "test": scored})
     moments = Moments.from_vectors(torch.from_numpy(x[:50])) + Moments.from_vectors(
@@ -104,7 +104,6 @@ def evaluate():
         .values,
         "geometry": [geometry.alignment(x[:60], x[60:]), geometry.uniformity(x)],
         "isotropy": geometry.describe(x.astype(np.float64)),
-        "labelled": [own.knn_accuracy(x, labels), own.cluster_nmi(x, labels)],
         "holm": list(holm({"a": 0.01, "b": 0.04, "c": 0.03}).values()),
         "whitened": whitened[:3, :4].flatten().tolist(),
         "classifier": classifier(x),

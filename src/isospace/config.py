@@ -441,10 +441,10 @@ class WhitenConfig(ModelAndText):
         return [None, *powers] if self.whitening.dim is None else [*powers]
 
 
-DataKind = Literal["pairs", "scored", "labelled"]
+DataKind = Literal["pairs", "scored"]
 
 COMPRESS_READS = (
-    "own", "kind", "split", "pooling", "query_prompt", "document_prompt", "precision",
+    "own", "split", "pooling", "query_prompt", "document_prompt", "precision",
 )  # fmt: skip
 """Settings that `isospace evaluate --compress` reads; it refuses the others."""
 
@@ -460,14 +460,12 @@ class EvaluateConfig(EncoderSettings):
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: Files = ()
-    """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs, scored
-    pairs or labelled texts as rows. The first text of a pair is a query, the others are
-    documents. A folder in the layout of BEIR is a test of retrieval."""
+    """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs or scored pairs as
+    rows. The first text of a pair is a query, the others are documents. A folder in the layout of
+    BEIR is a test of retrieval."""
     bm25_weight: NonNegativeFloat = WEIGHT
     """Weight of BM25 in hybrid search: the best match of words adds this many standard deviations
     of the query's cosines."""
-    kind: DataKind | None = None
-    """Kind of the rows in the files of `own`, if the names of the columns do not tell it."""
     split: str | None = None
     """Which judgements of a folder of `own` to use: the name of a file in its qrels, such as dev.
     Default: test, or the only one."""
@@ -482,7 +480,7 @@ class EvaluateConfig(EncoderSettings):
 
     def __post_init__(self) -> None:
         if not self.own:
-            refuse_idle(self, "`own`", "bm25_weight", "kind")
+            refuse_idle(self, "`own`", "bm25_weight")
 
 
 @settings

@@ -52,27 +52,22 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
     scored = write_rows(
         tmp_path / "scored.tsv", [(text, texts[i - 1], str(i % 5)) for i, text in enumerate(texts)]
     )
-    labelled = write_rows(
-        tmp_path / "labelled.tsv",
-        [("text", "label"), *((text, text.split()[0]) for text in texts * 2)],
-    )
-    files = [pairs, scored, labelled]
+    files = [pairs, scored]
     status, out, err = run(capsys, "evaluate", toy_model, "--own", *files, "--json")
     assert status == 0, err
     report = json.loads(out)
-    assert [found["kind"] for found in report["own"]] == ["pairs", "scored", "labelled"]
-    assert [found["n"] for found in report["own"]] == [24, 24, 48]
+    assert [found["kind"] for found in report["own"]] == ["pairs", "scored"]
+    assert [found["n"] for found in report["own"]] == [24, 24]
     assert report["sts"] is report["geometry"] is None
     status, out, _ = run(capsys, "evaluate", toy_model, "--own", *files, "--geometry")
-    assert "labelled.tsv, labelled, x 100 (columns text, label; 48 sentences" in out
-    assert "| kNN accuracy | NMI |" in out
-    assert "geometry (48 distinct sentences of pairs.tsv, scored.tsv, labelled.tsv" in out
+    assert "scored.tsv, scored, x 100 (columns without names; correlation of" in out
+    assert "geometry (48 distinct sentences of pairs.tsv, scored.tsv" in out
 
 
 def mean_length(subject):
     """Score the mean length of vectors, by a task that brings its own data."""
     length = float(np.linalg.norm(subject.encode(["one text", "another text"]), axis=1).mean())
-    return SimpleNamespace(to_json=lambda: length, tables=lambda conditions, subsets: [])
+    return SimpleNamespace(to_json=lambda: length, tables=lambda conditions: [])
 
 
 def test_a_new_task_needs_neither_sts_sets_nor_own_files(toy_model, monkeypatch):
@@ -96,7 +91,7 @@ def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
 
 def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
     finished = finish(write_run(tmp_path / "run"))
-    scores = TransferResult((TransferScore("MR", "all", 81.5, 80.0, None, 10, 10),))
+    scores = TransferResult((TransferScore("MR", "all", 81.5, 80.0, 10, 10),))
     evaluation = Evaluation(Conditions("m", "cls", "float32"), {"transfer": scores})
     monkeypatch.setattr("isospace.evaluation.evaluate.evaluate_models", lambda *_: [evaluation])
     words = ["evaluate", finished.folder, "--json", "--transfer"]

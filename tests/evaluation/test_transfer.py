@@ -119,7 +119,6 @@ def test_accuracy_f1_and_features_of_pairs_by_hand(folder, monkeypatch):
     result = evaluate_transfer(class_encoder, tasks)
     (score,) = result.scores
     assert (score.test, score.dev) == (60.0, 40.0)  # 18 of 30, and 20 of 50
-    assert score.f1 == 75.0  # precision 18 / 30, recall 1
     assert result.row()["MRPC"] == 60.0
     # The features of a pair are its difference and its product.
     first, second = map(class_encoder, tasks["MRPC"]["train"].sides)
@@ -178,8 +177,6 @@ def test_sentevals_accuracies_on_the_real_model():
         assert (score.n, score.n_dev) == (expected["ntest"], expected["ndev"])
         assert score.test == pytest.approx(expected["acc"], abs=0.5)
         assert score.dev == pytest.approx(expected["devacc"], abs=0.5)
-        if score.task == "MRPC":
-            assert score.f1 == pytest.approx(expected["f1"], abs=0.5)
     errors = [score.test - golden["transfer"][score.task]["acc"] for score in result.scores]
     assert np.mean(errors) == pytest.approx(0.0, abs=0.2)
 

@@ -11,7 +11,6 @@ from isospace.errors import UserError
 from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs, read_user_file
 
 SCORED = [["a 1", "b 1", 4.5], ["a 2", "b 2", 1.5]]
-LABELLED = [["t 1", "x"], ["t 2", "y"], ["t 3", "x"], ["t 4", "y"]]
 PAIRS = [["q 1", "d 1"], ["q 2", "d 2"]]
 
 
@@ -48,7 +47,6 @@ def test_the_kind_is_known_without_names(tmp_path, kind, rows):
     ("kind", "names", "rows"),
     [
         ("scored", ["premise", "hypothesis", "label"], SCORED),
-        ("labelled", ["question", "intent"], LABELLED),
         ("pairs", ["Query", "Document"], PAIRS),
     ],
 )
@@ -64,21 +62,18 @@ def test_names_decide_in_any_order_and_beside_other_columns(tmp_path, kind, name
         assert cells(file) == strings(rows)
 
 
-def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
+def test_labels_are_no_texts_to_search_unless_the_user_says_so(tmp_path):
     rows = [[f"question {i}", "the same answer as to others"] for i in range(4)]
     path = write(tmp_path / "f.jsonl", "\n".join(map(json.dumps, rows)))
-    with pytest.raises(UserError, match=r"f\.jsonl: .*`kind`"):
+    with pytest.raises(UserError, match=r"f\.jsonl: .*1 distinct cell in 4 rows, as labels do"):
         read_user_file(path)
-    assert read_user_file(path, "pairs").kind == "pairs"
     path = write(tmp_path / "f.csv", "question,answer\nq 1,yes\nq 2,no\nq 3,yes\n")
     assert read_user_file(path).kind == "pairs"
-    assert read_user_file(path, "labelled").kind == "labelled"
 
 
 @pytest.mark.parametrize(
     ("header", "kind", "columns"),
     [
-        ("id,source,text,label", "labelled", ("text", "label")),
         ("source,answer,question", "pairs", ("question", "answer")),
         ("source,gold,sentence2,sentence1,score", "scored", ("sentence1", "sentence2", "score")),
     ],
@@ -122,7 +117,7 @@ by_page = partial(load_pairs, group="page")
         (load_own, "f.jsonl", '{"id": 1, "x": "a", "y": "b", "z": "c"}\n' * 2, r"4 columns \(id, x, y, z\)"),
         (load_own, "f.jsonl", '{"text": "a", "label": null}\n{"text": "b", "label": 1}', r":1: None"),
         (load_own, "f.tsv", "a\tb\t3\nc\td\t3\n", r"f\.tsv: .*score 3"),
-        (load_own, "f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct label"),
+        (load_own, "f.csv", "text,label\na,x\nb,x\n", r"f\.csv:1: text, label look like column"),
         (load_pairs, "f.csv", "q,same\nr,same\n", "'same'"),
         (load_scored_pairs, "p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: .*'much'"),
         (load_scored_pairs, "p.csv", "a,b,1\na,\u200b\u00ad,2\n", r"p\.csv:2:"),

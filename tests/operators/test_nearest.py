@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isospace.operators import nearest as module
-from isospace.operators.nearest import nearest, shares_of_places, unit_rows
+from isospace.operators.nearest import nearest, unit_rows
 
 RANDOM = np.random.default_rng(0)
 QUERIES = unit_rows(RANDOM.normal(size=(5, 4)))
@@ -62,8 +62,3 @@ def test_unit_rows():
     rows = unit_rows(np.array([[300.0, 400.0], [0.0, 0.0], [np.nan, 1.0]], np.float16))
     assert rows.dtype == np.float32
     assert rows.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0], [0.0, 0.0]]
-
-
-def test_the_last_places_are_shared():
-    cosines = np.array([[0.9, 0.5, 0.5 + 1e-7, 0.1], [0.3, 0.2, 0.1, 0.0]])
-    assert shares_of_places(cosines, 2).tolist() == [[1, 0.5, 0.5, 0], [1, 1, 0, 0]]

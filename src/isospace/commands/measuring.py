@@ -131,9 +131,6 @@ class Evaluate(LoadsModels, CallsEndpoints):
     """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, an
     endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
     config: EvaluateConfig = field(default_factory=EvaluateConfig)
-    subsets: bool = False
-    """Also print every sub-set of the STS sets, and their scores by each way to average in use:
-    all, mean and wmean."""
     compress: bool = False
     """Measure what small vectors lose instead (int8, bits, fewer dimensions): on the test pairs of
     a run, on the pairs of --corpus, or on the files of --own."""
@@ -156,7 +153,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
             found = [evaluation.to_json() for evaluation in evaluations]
             print_json(found if len(found) > 1 else found[0])
         else:
-            for title, rows, note in tables_of(evaluations, self.subsets):
+            for title, rows, note in tables_of(evaluations):
                 print_table(title, rows, note)
         for model, evaluation in zip(self.models, evaluations, strict=True):
             run, transfer = run_of(model), evaluation.scores.get("transfer")

@@ -44,13 +44,9 @@ class Evaluation:
         by_task |= {name: scores.to_json() for name, scores in self.scores.items()}
         return asdict(self.conditions) | by_task
 
-    def tables(self, subsets: bool = False) -> list[TitledRows]:
-        """Return tables for people; `subsets` adds every sub-set and setting."""
-        return [
-            table
-            for scores in self.scores.values()
-            for table in scores.tables(self.conditions, subsets)
-        ]
+    def tables(self) -> list[TitledRows]:
+        """Return tables for people."""
+        return [table for one in self.scores.values() for table in one.tables(self.conditions)]
 
 
 def evaluate(
@@ -93,7 +89,7 @@ def evaluate_models(
     return [_evaluation(encoder, tasks, config.precision, shown) for encoder in encoders]
 
 
-def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:
+def tables_of(evaluations: Sequence[Evaluation]) -> list[TitledRows]:
     """Return the tables of one or several models, and the gains over the first model in retrieval.
 
     Tables of several models with the same title become one table with a row for each model. Rows
@@ -104,10 +100,10 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
         {m: files for m, files in own.items() if isinstance(files, OwnFilesScores)}
     )
     if len(evaluations) == 1:
-        return [*evaluations[0].tables(subsets), *gained]
+        return [*evaluations[0].tables(), *gained]
     merged: dict[str, TitledRows] = {}
     for evaluation in evaluations:
-        for table in evaluation.tables(subsets):
+        for table in evaluation.tables():
             rows = merged.setdefault(table.title, table._replace(rows=[])).rows
             for row in table.rows:
                 _add_row(rows, {"model": evaluation.conditions.model} | row)

@@ -183,7 +183,7 @@ class GeometryScores:
         """Return the measures and the protocol."""
         return {"protocol": self.protocol} | self.measures
 
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+    def tables(self, conditions: Conditions) -> list[TitledRows]:
         """Return a row for each measure."""
         rows = [{"measure": name, "value": f"{x:.4g}"} for name, x in self.measures.items()]
         return [TitledRows(f"geometry ({self.protocol})", rows)]

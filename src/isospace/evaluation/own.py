@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import normalized_mutual_info_score
-
 from isospace.config import DataKind
-from isospace.evaluation.geometry import NEIGHBOURS, Embeddings, as_array, normalised
 from isospace.evaluation.hybrid import (
     BM25Comparison,
     compare_judged,
@@ -22,17 +14,13 @@ from isospace.evaluation.hybrid import (
     gains_over_first,
 )
 from isospace.evaluation.judged import JudgedQueries
-from isospace.evaluation.own_data import LabelledSentences, OwnData
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns, sided
-from isospace.evaluation.sts import pair_cosines
+from isospace.evaluation.own_data import OwnData
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, sided
+from isospace.evaluation.sts import evaluate_pairs
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT
-from isospace.operators.nearest import product_blocks, shares_of_places, unit_rows
-from isospace.statistics.gains import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
-
-_STARTS, _SEED = 10, 0  # for k-means
 
 
 @dataclass(frozen=True)
@@ -63,8 +51,7 @@ def evaluate_own(
     - judged queries: nDCG@10, MRR@10 and recall over all documents, compared with BM25.
     - pairs: the rank of each second text for its first text among all second texts, compared with
       BM25.
-    - scored pairs: the correlation of cosine and score.
-    - labelled sentences: `knn_accuracy` and `cluster_nmi`.
+    - scored pairs: Spearman's correlation of cosine and score.
 
     `encode_afresh` is the encoder without a cache, for the documents of judged queries.
     """
@@ -78,15 +65,10 @@ def evaluate_own(
             protocol = _judged_protocol(content)
         case ScoredPairs():
             kind, protocol = "scored", f"correlation of cosine and score, {len(content):,} pairs"
-            [cosines] = pair_cosines(encode, [content])
-            values = {"Spearman": spearman(cosines, content.gold)}
-            values["Pearson"] = pearson(cosines, content.gold)
+            values = {"Spearman": evaluate_pairs(encode, content)}
         case TextPairs():
             ranks, with_bm25 = compare_pairs(encode, content, bm25_weight)
             kind, protocol, values = "pairs", ranks.protocol, ranks.row()
-        case LabelledSentences():
-            kind = "labelled"
-            protocol, values = _score_labelled(encode, content)
     n, protocol = len(content), f"{data.columns}; {protocol}"
     return OwnScores(data.file, kind, n, protocol, values, with_bm25)
 
@@ -101,7 +83,7 @@ class OwnFilesScores:
         """Return the scores of each file."""
         return [scores.to_json() for scores in self.files]
 
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+    def tables(self, conditions: Conditions) -> list[TitledRows]:
         """Return a table for each file."""
         return [_table(own, conditions.model) for own in self.files]
 
@@ -144,62 +126,3 @@ def _judged_protocol(judged: JudgedQueries) -> str:
     without = f", {empty:,} of them without a relevant document and so at 0" if empty else ""
     parts = ["cosine", f"means over the queries{without}", *judged.notes, "ties in a random order"]
     return "; ".join(parts)
-
-
-def _score_labelled(encode: Encode, data: LabelledSentences) -> tuple[str, dict[str, float]]:
-    [x] = encode_columns(encode, data.texts)
-    counts = Counter(data.labels)
-    commonest = max(counts.values()) / len(data.labels)
-    k = min(NEIGHBOURS, len(data.texts) - 1)
-    protocol = (
-        f"{len(data.texts):,} sentences of {len(counts)} labels, the commonest {commonest:.1%}; "
-        f"kNN: leave-one-out vote of the {k} nearest by cosine, ties shared; NMI: k-means with "
-        f"{len(counts)} clusters against the labels"
-    )
-    values = {"kNN accuracy": knn_accuracy(x, data.labels), "NMI": cluster_nmi(x, data.labels)}
-    return protocol, values
-
-
-def knn_accuracy(x: Embeddings, labels: Sequence[str]) -> float:
-    """Return the share of sentences whose label wins a vote of their `NEIGHBOURS` nearest ones.
-
-    Neighbours are found by cosine among all other sentences (leave one out), and each has one vote.
-    Sentences that tie for the last places (within `nearest.TIE`) share the votes of these places.
-    Labels that tie for the most votes share the credit. So the order of rows does not matter. A
-    collapsed encoder gets about the share of the commonest label.
-
-    `x` is `(sentence, dim)`; with fewer other sentences all of them vote.
-    """
-    n = len(x)
-    k = min(NEIGHBOURS, n - 1)
-    names, numbers = np.unique(np.asarray(labels), return_inverse=True)
-    members = np.eye(len(names))[numbers]
-    credit = 0.0
-    vectors = unit_rows(as_array(x))
-    for start, cosines in product_blocks(vectors, vectors):
-        np.fill_diagonal(cosines[:, start:], -np.inf)  # a row is no neighbour of its own
-        votes = shares_of_places(cosines, k) @ members
-        most = votes >= votes.max(1, keepdims=True) - 1e-9
-        own = numbers[start : start + len(cosines)]
-        credit += float((most[np.arange(len(own)), own] / most.sum(1)).sum())
-    return credit / n
-
-
-def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
-    r"""Return the normalised mutual information of clusters and labels, 0 to 1.
-
-    Clusters C are those of k-means on the unit vectors, as many as labels L. The measure is
-    $2 I(C; L) / (H(C) + H(L))$, equal to the V-measure that mteb reports. It is NaN if a row is not
-    finite.
-
-    `x` is `(sentence, dim)`.
-    """
-    units = normalised(x).astype(np.float32)
-    if not np.isfinite(units).all():
-        return float("nan")
-    means = KMeans(len(set(labels)), n_init=_STARTS, random_state=_SEED)
-    with warnings.catch_warnings():
-        # A collapsed encoder has fewer distinct vectors than labels; k-means warns of that.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        clusters = means.fit_predict(units)
-    return float(normalized_mutual_info_score(labels, clusters))

@@ -1,4 +1,4 @@
-"""A user's own data: files of pairs, scored pairs or labels; folders are read by `judged`.
+"""A user's own data: files of pairs or scored pairs; folders are read by `judged`.
 
 A header, jsonl objects or parquet give the columns of a file names, and the names tell its kind.
 Without names two columns are pairs and three are scored pairs.
@@ -7,9 +7,7 @@ Without names two columns are pairs and three are scored pairs.
 from __future__ import annotations
 
 import logging
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,17 +35,12 @@ _SECOND = (
     "positive", "document", "passage", "answer", "hypothesis", "sentence2", "text2", "second", "b",
     "body", "description",
 )  # fmt: skip
-_TEXT = ("text", "sentence", "content", "review", "body", "description")
 
 COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
     "scored": {
         "sentence1": ("sentence1", *_FIRST),
         "sentence2": ("sentence2", *_SECOND),
         "score": ("score", "gold", "label", "rating", "relatedness_score", "similarity"),
-    },
-    "labelled": {
-        "text": (*_TEXT, *_FIRST),
-        "label": ("label", "category", "class", "intent", "topic"),
     },
     "pairs": {"query": ("query", *_FIRST), "document": ("document", *_SECOND)},
 }
@@ -57,19 +50,7 @@ is used."""
 _NAME_WORDS = 3  # a cell with more words is not a column name
 
 
-@dataclass(frozen=True)
-class LabelledSentences:
-    """Sentences and their labels."""
-
-    texts: tuple[str, ...]
-    labels: tuple[str, ...]
-
-    def __len__(self) -> int:
-        """Return the number of sentences."""
-        return len(self.texts)
-
-
-Content: TypeAlias = TextPairs | ScoredPairs | LabelledSentences | JudgedQueries
+Content: TypeAlias = TextPairs | ScoredPairs | JudgedQueries
 
 
 @dataclass(frozen=True)
@@ -83,8 +64,6 @@ class OwnData:
     def texts(self) -> list[str]:
         """Return the distinct texts of the file."""
         match self.content:
-            case LabelledSentences(texts, _):
-                found = texts
             case JudgedQueries(queries, documents):
                 found = (*queries, *documents)
             case TextPairs(_, first, second):
@@ -92,10 +71,8 @@ class OwnData:
         return list(dict.fromkeys(found))
 
 
-def load_own(path: Path | str, kind: DataKind | None = None, split: str | None = None) -> OwnData:
-    """Read a user's file, or a folder of judged queries.
-
-    `kind` is that of a file's rows (default: recognised by the columns), `split` that of a folder.
+def load_own(path: Path | str, split: str | None = None) -> OwnData:
+    """Read a user's file, or a folder of judged queries, of which `split` is read.
 
     Raises:
         UserError: the data cannot be read or scored; the message names file and line.
@@ -105,19 +82,15 @@ def load_own(path: Path | str, kind: DataKind | None = None, split: str | None =
         documents = number_of(len(judged.documents), "documents")
         found = f"{len(judged):,} judged queries of {judged.file}, {documents}"
         return OwnData(folder.name, found, judged)
-    file = read_user_file(path, kind)
+    file = read_user_file(path)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
-    parse: dict[DataKind, Callable[[UserFile], Content]] = {
-        "pairs": _as_pairs,
-        "scored": _as_scored_pairs,
-        "labelled": _as_labelled,
-    }
-    return OwnData(file.path.name, columns, parse[file.kind](file))
+    content = _as_pairs(file) if file.kind == "pairs" else _as_scored_pairs(file)
+    return OwnData(file.path.name, columns, content)
 
 
 def load_own_files(config: EvaluateConfig) -> list[OwnData]:
     """Read the files and folders of `own`; several of one name are named by their paths."""
-    own = [load_own(path, config.kind, config.split) for path in config.own]
+    own = [load_own(path, config.split) for path in config.own]
     names = [data.file for data in own]
     return [
         replace(data, file=path) if names.count(data.file) > 1 else data
@@ -169,27 +142,6 @@ def _as_scored_pairs(file: UserFile) -> ScoredPairs:
     return ScoredPairs(file.path.name, first, second, np.array(gold), "own file")
 
 
-def _as_labelled(file: UserFile) -> LabelledSentences:
-    labels = tuple(_label(file.path, line, cells[1]) for line, cells in file.rows)
-    counts = Counter(labels)
-    if len(counts) < 2 or max(counts.values()) < 2:
-        raise UserError(
-            f"{file.path}: {number_of(len(counts), 'distinct labels')} in {len(labels)} rows. "
-            "Give two or more labels, with several sentences each"
-        )
-    return LabelledSentences(file.texts(0), labels)
-
-
-def _label(path: Path, line: int, cell: Any) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)  # a table with gaps holds whole numbers as 1.0
-    usable = isinstance(cell, str | int) or (isinstance(cell, float) and math.isfinite(cell))
-    label = str(cell).strip() if usable else ""
-    if not label:
-        raise UserError(f"{path}:{line}: {cell!r} is not a label. Give a word or a number")
-    return label
-
-
 @dataclass(frozen=True)
 class UserFile:
     """Rows of a file: line number (parquet: row number) and cells of each.
@@ -213,7 +165,7 @@ class UserFile:
 def read_user_file(
     path: Path | str, kind: DataKind | None = None, group: str | None = None, trains: bool = False
 ) -> UserFile:
-    """Read a file of pairs, scored pairs or labelled sentences.
+    """Read a file of pairs or scored pairs; the columns tell the kind if it is not given.
 
     Columns that the kind does not need are ignored, except `group`: it names the group of each row.
     Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out, unless the file
@@ -313,14 +265,8 @@ def _require_no_header(where: str, first: Sequence[str]) -> None:
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """Return the kind of data by the columns' names, or their number."""
-    labelled, scored, pairs = (
-        match_columns(kind, names) for kind in ("labelled", "scored", "pairs")
-    )
-    # A title, a text and a label are no pair with a score.
-    if labelled and (scored is None or labelled[0].strip().lower() in _TEXT):
-        return "labelled"
-    width = len(rows[0])
-    if scored or (width == 3 and not pairs):
+    pairs, width = match_columns("pairs", names), len(rows[0])
+    if match_columns("scored", names) or (width == 3 and not pairs):
         return "scored"
     if pairs:
         return "pairs"
@@ -334,9 +280,9 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
         column = [str(_values(row)[place]) for row in rows if len(row) == 2]
         if 2 * len(set(column)) <= len(column):
             raise UserError(
-                f"{path}: unclear whether the {which} column holds labels or texts. Name the "
-                "columns (text, label) in a first line, or in jsonl by keys; or set `kind` "
-                "labelled or `kind` pairs"
+                f"{path}: the {which} column has {number_of(len(set(column)), 'distinct cells')} "
+                f"in {len(column):,} rows, as labels do. If they are texts to search, name the "
+                "columns query and document in a first line, or in jsonl by keys"
             )
     return "pairs"
 

@@ -118,23 +118,13 @@ class STSResult:
         """Return every score and the papers' row, with their protocols."""
         return {"scores": [asdict(score) for score in self.scores]} | to_dict(self.summary())
 
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Return the papers' row; with `subsets` every sub-set and setting."""
+    def tables(self, conditions: Conditions) -> list[TitledRows]:
+        """Return the papers' row."""
         title = (
             "Spearman x 100 (STS12-16 'all', STS-B and SICK-R test; pooling "
             f"{conditions.pooling}, {conditions.precision})"
         )
-        rows = [
-            {
-                "task": score.task,
-                "sub-set": score.column,
-                "spearman": f"{100 * score.value:.2f}",
-                "n": f"{score.n:,}",
-            }
-            for score in self.scores
-        ]
-        every = [TitledRows("sub-sets and settings, x 100", rows)] if subsets else []
-        return [TitledRows(title, [cells(self.paper_row())]), *every]
+        return [TitledRows(title, [cells(self.paper_row())])]
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class TaskScores(Protocol):
     def to_json(self) -> Any:
         """Return every number with its protocol, in JSON types."""
 
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Return tables for people; `subsets` adds every sub-set and setting."""
+    def tables(self, conditions: Conditions) -> list[TitledRows]:
+        """Return tables for people."""
 
 
 Task: TypeAlias = Callable[[Request], Callable[[Subject], TaskScores] | None]

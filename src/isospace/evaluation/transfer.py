@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
@@ -270,14 +269,12 @@ class TransferScore:
     Attributes:
         test: accuracy on test rows; with nested folds the mean over the outer folds.
         dev: accuracy of the selected penalty on the validation rows.
-        f1: F1 of label 1 on the test rows, in per cent (MRPC only).
     """
 
     task: str
     splits: str
     test: float
     dev: float
-    f1: float | None
     n: int
     n_dev: int
 
@@ -311,7 +308,7 @@ class TransferResult:
             "Avg: plain mean of the seven columns"
         )
 
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+    def tables(self, conditions: Conditions) -> list[TitledRows]:
         """Return the papers' row."""
         return [TitledRows(f"transfer ({self.protocol})", [cells(self.row())])]
 
@@ -361,15 +358,11 @@ def _score(name: str, transfer_set: TransferSet, features: Sequence[Features]) -
     accuracies = scheme(*features_and_labels)
     test_labels = labels[-1]
     dev_labels = labels[1] if "dev" in transfer_set else labels[0]
-    f1 = None
-    if name == "MRPC":
-        f1 = round(100 * f1_score(test_labels, accuracies.predicted, zero_division=0.0), 2)
     return TransferScore(
         task=name,
         splits=splits,
         test=accuracies.test,
         dev=accuracies.dev,
-        f1=f1,
         n=len(test_labels),
         n_dev=len(dev_labels),
     )

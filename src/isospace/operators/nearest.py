@@ -3,9 +3,8 @@
 Vectors of length 1 are compared by their inner products, which are cosines. Products are computed
 in blocks, so that memory does not grow with the number of vectors.
 
-Ties are resolved in two ways. In a list for people (`nearest`, `highest`), the first of equal
-targets comes first. In a measurement (`shares_of_places`), tied targets share the remaining places,
-so that the order of the rows does not change the result.
+In a list for people (`nearest`, `highest`), the first of equal targets comes first. Measurements
+treat ties within `TIE` in ways that do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -116,15 +115,3 @@ def highest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
     else:
         near = np.arange(len(values))
     return near[np.argsort(-values[near], kind="stable")[:k]]
-
-
-def shares_of_places(cosines: NDArray[Any], k: int) -> NDArray[np.float64]:
-    """Return each column's share of a row's k nearest places, 0 to 1; rows sum to k.
-
-    Columns that tie for the last places (within `TIE`) share them, so that the order of columns
-    does not change the result.
-    """
-    last = np.partition(cosines, -k, axis=1)[:, -k, None]
-    nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
-    places_left = k - nearer.sum(1, keepdims=True)
-    return nearer + places_left / tied.sum(1, keepdims=True) * tied
