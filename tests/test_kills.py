@@ -6,9 +6,10 @@ import signal
 import time
 
 import pytest
+from resumed import main_saving_often
 from safetensors.torch import load_file
 from toy import sentences
-from warm import WarmProcess, isospace_main
+from warm import WarmProcess
 
 
 def train(output, model, text):
@@ -17,7 +18,7 @@ def train(output, model, text):
     return [
         *("train", "--corpus", str(text), "--no-near-duplicates", "--model", str(model)),
         *("--batch-size", "16", "--budget", "640", "sentences", "--learning-rate", "1e-3"),
-        *("--evaluations", "3", "--checkpoint-minutes", "0.001", "--precision", "float32"),
+        *("--evaluations", "3", "--precision", "float32"),
         *("--output", str(output), "simcse"),
     ]
 
@@ -48,7 +49,7 @@ def test_kills_at_any_moment_lose_nothing(command, made, toy_model, tmp_path, mo
     text.write_text("\n".join(sentences(9_000)) + "\n", encoding="utf-8")
     for name in ("first", "whole"):  # the first one fills the cache, and is slower
         began = time.monotonic()
-        process = WarmProcess(isospace_main, command(tmp_path / name, toy_model, text))
+        process = WarmProcess(main_saving_often, command(tmp_path / name, toy_model, text))
         assert process.wait() == 0, process.err
         seconds = time.monotonic() - began
     whole = made(tmp_path / "whole")
@@ -56,14 +57,14 @@ def test_kills_at_any_moment_lose_nothing(command, made, toy_model, tmp_path, mo
     for seed in range(5):
         output, draw = tmp_path / f"killed-{seed}", random.Random(seed)
         for _ in range(draw.randint(1, 4)):
-            process = WarmProcess(isospace_main, command(output, toy_model, text))
+            process = WarmProcess(main_saving_often, command(output, toy_model, text))
             time.sleep(draw.uniform(0.0, 0.95) * seconds)
             if process.running:
                 process.send(signal.SIGKILL)
             status = process.wait()
             assert status in (0, -signal.SIGKILL), process.err
             killed += status != 0
-        process = WarmProcess(isospace_main, command(output, toy_model, text))
+        process = WarmProcess(main_saving_often, command(output, toy_model, text))
         assert process.wait() == 0, process.err
         assert made(output) == whole
     assert killed > 2

@@ -278,8 +278,6 @@ class TrainConfig(ModelAndText):
     columns sentence1, sentence2, score."""
     output: Output = None
     """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
-    checkpoint_minutes: NonNegativeFloat = 2.0
-    """Most minutes between two checkpoints, and so the most that an interruption can cost."""
     trackers: Annotated[tuple[Tracker, ...], Strict(False)] = ()
     """Trackers that get the metrics too; each needs its own package."""
 
@@ -499,10 +497,6 @@ class AskConfig:
     folder, the folder of a run, or a Hub name."""
     like: PathOrText | None = None
     """A file of queries that real users asked. Each request shows some of them as examples."""
-    parallel: PositiveInt = 4
-    """Number of requests at the same time."""
-    timeout: PositiveFloat = 120.0
-    """Seconds in which a request must be answered."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
     """Random seed of the selection of passages and examples."""
     output: Output = None

@@ -18,7 +18,7 @@ from isospace.config import AskConfig, CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.questions.answers import Archive
-from isospace.questions.ask import AskResults, ask, spread
+from isospace.questions.ask import PARALLEL, AskResults, ask, spread
 from isospace.system import typed_json
 from isospace.system.endpoints import Answer
 from isospace.system.files import cache_folder
@@ -46,7 +46,6 @@ def config(folder, toy_model, tmp_path):
         text=CorpusConfig(corpus=(str(folder),)),
         model=str(toy_model),
         count=30,
-        parallel=2,
         output=tmp_path / "queries.jsonl",
     )
 
@@ -97,7 +96,7 @@ def test_queries_feed_adapt(config, folder):
 
 def test_each_type_has_its_turn_with_a_passage_before_requests_end(config, folder):
     with chatting(good) as server:
-        results = ask(replace(config, llm=server.address, count=10_000, parallel=8), Silent())
+        results = ask(replace(config, llm=server.address, count=10_000), Silent(), parallel=8)
     corpus = load_corpus(config.text, cache_folder())
     assert sum(results.requests.values()) == 2 * len(corpus.train_rows) == len(set(server.asked))
     asked = {(passage_of(text), name) for text in server.asked for name in types_of(text)}
@@ -127,7 +126,7 @@ def test_answers_that_cannot_be_used_are_counted(config, first, second, fate, re
         return good(text) if answer is None else answer
 
     with chatting(script) as server:
-        results = ask(replace(config, llm=server.address, parallel=1), Silent())
+        results = ask(replace(config, llm=server.address), Silent(), parallel=1)
     assert len(server.asked) == 9 + requests == len(set(server.asked))
     assert results.requests == dict.fromkeys(results.requests, 0) | (
         {"answered": 10} if fate == "answered" else {"answered": 9, fate: 1}
@@ -136,10 +135,10 @@ def test_answers_that_cannot_be_used_are_counted(config, first, second, fate, re
 
 def test_a_server_that_hangs_stops_the_command(config):
     with chatting(lambda text: time.sleep(0.4) or "{}") as server:
-        config = replace(config, llm=server.address, parallel=5, timeout=0.05)
+        config = replace(config, llm=server.address)
         with pytest.raises(UserError, match=r"0\.05 s"):
-            ask(config, Silent())
-        assert len(set(server.asked)) <= config.parallel + 1
+            ask(config, Silent(), parallel=5, seconds=0.05)
+        assert len(set(server.asked)) <= 6
     assert not config.output.exists()
 
 
@@ -174,7 +173,7 @@ def test_queries_are_filtered(config, tmp_path):
         return json.dumps({types_of(text)[0]: query})
 
     with chatting(script) as server:
-        results = ask(replace(config, llm=server.address, parallel=1, like=like), Silent())
+        results = ask(replace(config, llm=server.address, like=like), Silent(), parallel=1)
     assert list(results.dropped.values()) == [1, 1, 1]
     assert sum(results.kept.values()) == 7
     assert not any("quagga" in row["query"] for row in rows(config))
@@ -187,7 +186,7 @@ def test_queries_are_filtered(config, tmp_path):
 def test_a_stopped_command_goes_on_without_a_repeated_request(
     config, folder, toy_model, number, status
 ):
-    """But for the request that was killed before its answer came."""
+    """But for the requests that were killed before their answers came."""
     reached, release = threading.Event(), threading.Event()
 
     def script(text):
@@ -196,7 +195,7 @@ def test_a_stopped_command_goes_on_without_a_repeated_request(
             release.wait(60)
         return good(text)
 
-    words = ["ask", str(folder), "--model", str(toy_model), "--count", "30", "--parallel", "1"]
+    words = ["ask", str(folder), "--model", str(toy_model), "--count", "30"]
     with chatting(script) as server:
         words += ["--llm", server.address, "--output", str(config.output)]
         process = isospace(*words)
@@ -211,7 +210,8 @@ def test_a_stopped_command_goes_on_without_a_repeated_request(
         assert not config.output.exists()
         assert main(words) == 0
     assert len(set(server.asked)) == 10
-    assert len(server.asked) == (11 if number == signal.SIGKILL else 10)
+    repeated = len(server.asked) - 10
+    assert 1 <= repeated <= PARALLEL if number == signal.SIGKILL else repeated == 0
 
 
 def test_passages_are_spread_over_documents():

@@ -7,9 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.torch import load_file
-from warm import WarmProcess
+from warm import WarmProcess, isospace_main
 
+from isospace.config import TrainConfig
+from isospace.training import fit
 from isospace.training.run import Run
+from isospace.training.train import train
+
+
+def train_saving_after(seconds: float, config: TrainConfig) -> None:
+    """Train in a process of its own, with checkpoints every few seconds."""
+    fit.CHECKPOINT_SECONDS = seconds
+    train(config)
+
+
+def main_saving_often(words: list[str]) -> int:
+    """`isospace` in a process of its own, with a checkpoint in every tenth of a second."""
+    fit.CHECKPOINT_SECONDS = 0.06
+    return isospace_main(words)
 
 
 def kept(run: Run) -> dict[str, np.ndarray]:

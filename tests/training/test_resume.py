@@ -10,7 +10,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 import torch
-from resumed import assert_same_run, kept, wait_for_steps
+from resumed import assert_same_run, kept, train_saving_after, wait_for_steps
 from safetensors.torch import load_file, save_file
 from toy import sentences, short_run, write_toy_model
 from warm import WarmProcess, isospace, isospace_main, run_together, together
@@ -57,9 +57,9 @@ def whole(toy_model, toy_corpus, tmp_path_factory):
 )
 def test_a_kill_at_any_step_loses_nothing(config, whole, seed):
     source = random.Random(seed)
-    target, minutes = source.randint(1, 25), source.choice([0, 0.001])
-    killed = replace(config, budget=(480, "sentences"), evaluations=3, checkpoint_minutes=minutes)
-    process = WarmProcess(train, killed)
+    target, seconds = source.randint(1, 25), source.choice([0, 0.06])
+    killed = replace(config, budget=(480, "sentences"), evaluations=3)
+    process = WarmProcess(train_saving_after, seconds, killed)
     wait_for_steps(killed.output, target, process)
     process.send(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # it was still at work

@@ -152,7 +152,7 @@ def share(place: int, count: int) -> dict[str, str]:
     return variables
 
 
-_FREE = ("output", "checkpoint_minutes", "trackers")
+_FREE = ("output", "trackers")
 """Settings that may change when a cell is resumed."""
 
 

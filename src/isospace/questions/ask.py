@@ -169,6 +169,10 @@ def _finding(
     return [one for one, rank in zip(queries, hybrid.ranks, strict=True) if rank <= DEPTH]
 
 
+PARALLEL = 4
+"""Number of requests at the same time."""
+SECONDS = 300.0
+"""Time in which a request must be answered; a language model on a CPU takes minutes."""
 RETRIES = 4
 """Number of retries of a request that times out or is refused temporarily."""
 ANSWER_TOKENS = 25
@@ -218,12 +222,23 @@ class AskResults:
         }
 
 
-def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
+def ask(
+    config: AskConfig,
+    progress: Progress | None = None,
+    parallel: int = PARALLEL,
+    seconds: float = SECONDS,
+) -> AskResults:
     """Generate queries for passages of a corpus, and write them and their counts.
 
     Each row of the file has `query`, `passage`, `type` and `generated_by`. The last column marks
     the row as generated, so that it is used for training and never for evaluation. Answers are kept
     in the user's cache: the same command resumes after a stop, and repeats no request.
+
+    Args:
+        config: settings.
+        progress: shows the progress; default: the log.
+        parallel: number of requests at the same time.
+        seconds: time in which a request must be answered.
 
     Raises:
         UserError: bad input, refused before the first request; or the server cannot be used.
@@ -242,7 +257,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     examples = tuple(dict.fromkeys(query for query, _ in rows))
     resolve(config.model)
     with (
-        closing(Endpoint(address, config.timeout, RETRIES)) as endpoint,
+        closing(Endpoint(address, seconds, RETRIES)) as endpoint,
         closing(Archive(cache_folder() / _ANSWERS)) as archive,
     ):
         corpus = load_corpus(config.text, cache_folder())
@@ -255,7 +270,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         requests = _plan(passages, config)
         asker = Asker(endpoint, archive, Prompts(examples, config.seed))
         _announce(requests, asker, config.count, address, progress)
-        replies = _replies(requests, asker, config.parallel, progress)
+        replies = _replies(requests, asker, parallel, progress)
     written = [
         Generated(query, request.passage, name)
         for request, reply in zip(requests, replies, strict=True)

@@ -35,6 +35,8 @@ from isospace.training.results import Choice, TrainingFacts
 from isospace.training.run import Run
 from isospace.training.step import Diverged
 
+CHECKPOINT_SECONDS = 120.0
+"""Longest time between two checkpoints, and so the most that an interruption can cost."""
 _TO_FALL = 0.1
 """Share of the updates done so far that always follows, even if the time is over: the learning rate
 needs these updates to fall to 0."""
@@ -204,7 +206,7 @@ class Fit:
                     self._record_evaluation()
                 if planned is not None:
                     self._plan_anew(planned)
-                late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
+                late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
                 stopping, late = any_process(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
                     self._save()
