@@ -15,7 +15,7 @@ from isospace.errors import UserError
 from isospace.evaluation.geometry import geometry_task
 from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_gains
 from isospace.evaluation.own_data import load_own_files
-from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar, remembering
+from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
 from isospace.evaluation.task import Conditions, Request, Subject, Task, TaskScores, TitledRows
 from isospace.evaluation.transfer import transfer_task
@@ -128,6 +128,5 @@ def _evaluation(
         shown.line("prompts", encoder.prompts.summary)
     embed = partial(embed_with_bar, encoder, shown, precision=precision)
     conditions = Conditions(encoder.source, encoder.pooling, precision)
-    afresh = PromptedEncoders.of_prompts(encoder.prompts, embed)
-    subject = Subject(conditions, remembering(afresh), afresh)
+    subject = Subject(conditions, PromptedEncoders.of_prompts(encoder.prompts, embed))
     return Evaluation(conditions, {name: score(subject) for name, score in tasks.items()})

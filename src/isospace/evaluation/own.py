@@ -15,7 +15,7 @@ from isospace.evaluation.hybrid import (
 )
 from isospace.evaluation.judged import JudgedQueries
 from isospace.evaluation.own_data import OwnData
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, sided
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT
@@ -43,24 +43,19 @@ class OwnScores:
         return asdict(replace(self, with_bm25=None)) | {"with_bm25": with_bm25}
 
 
-def evaluate_own(
-    encode: Encode, data: OwnData, bm25_weight: float = WEIGHT, encode_afresh: Encode | None = None
-) -> OwnScores:
+def evaluate_own(encode: Encode, data: OwnData, bm25_weight: float = WEIGHT) -> OwnScores:
     """Score a user's file or folder.
 
     - judged queries: nDCG@10, MRR@10 and recall over all documents, compared with BM25.
     - pairs: the rank of each second text for its first text among all second texts, compared with
       BM25.
     - scored pairs: Spearman's correlation of cosine and score.
-
-    `encode_afresh` is the encoder without a cache, for the documents of judged queries.
     """
     content, with_bm25 = data.content, None
     kind: OwnKind
     match content:
         case JudgedQueries():
-            afresh = replace(sided(encode), documents=sided(encode_afresh or encode).documents)
-            with_bm25 = compare_judged(afresh, content, bm25_weight)
+            with_bm25 = compare_judged(encode, content, bm25_weight)
             kind, values = "retrieval", with_bm25.values["encoder"]
             protocol = _judged_protocol(content)
         case ScoredPairs():
@@ -114,8 +109,7 @@ def own_files_task(request: Request) -> Callable[[Subject], OwnFilesScores] | No
     weight = request.config.bm25_weight
 
     def score(subject: Subject) -> OwnFilesScores:
-        encode, afresh = subject.encode, subject.encode_afresh
-        files = (evaluate_own(encode, data, weight, afresh) for data in request.own)
+        files = (evaluate_own(subject.encode, data, weight) for data in request.own)
         return OwnFilesScores(tuple(files))
 
     return score if request.own else None

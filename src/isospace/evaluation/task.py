@@ -53,7 +53,6 @@ class Subject:
 
     conditions: Conditions
     encode: PromptedEncoders
-    encode_afresh: PromptedEncoders
 
 
 class TaskScores(Protocol):

@@ -318,7 +318,7 @@ def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | Non
     if not request.config.transfer or request.folder is None:
         return None
     sets = load_transfer(request.folder)
-    return lambda subject: evaluate_transfer(subject.encode_afresh, sets)
+    return lambda subject: evaluate_transfer(subject.encode, sets)
 
 
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
