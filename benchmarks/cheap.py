@@ -1,13 +1,13 @@
-"""docs/results/cheap.md: what it costs to run an adapted encoder cheaply.
+"""docs/results/cheap.md: what it costs to run an encoder cheaply.
 
-    python benchmarks/cheap.py FOLDER --runs RUNS [--only CORPUS ...] [--parts PART ...]
-                                      [--output runs/cheap]
+    python benchmarks/cheap.py FOLDER [--runs RUNS] [--only CORPUS ...] [--output runs/cheap]
     python benchmarks/cheap.py --draw
 
-FOLDER holds the corpora as benchmarks/corpora.py makes them, and RUNS the runs of `adapt` as
-benchmarks/domains.py writes them to its `--output`. The static twins of each run stay in
-`--output`. Nothing that is there is made or measured again. What the page needs is in
-docs/results/cheap.json, from which --draw draws the page again.
+FOLDER holds the corpora as benchmarks/corpora.py makes them. The forms of small vectors are
+measured with the base model. RUNS are the runs of `adapt` as benchmarks/domains.py writes them to
+its `--output`; with them, static twins are measured too, which stay in `--output`. Nothing that is
+there is made or measured again. What the page needs is in docs/results/cheap.json, from which
+--draw draws the page again.
 
 model2vec's own distillation is measured if it is in OUTPUT/CORPUS/model2vec. It needs packages of
 its own (`pip install 'model2vec[distill]'` in another environment):
@@ -34,17 +34,18 @@ from model2vec import StaticModel
 
 from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES
-from isospace.config import DistillConfig
+from isospace.config import DistillConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
+from isospace.evaluation.benchmark import hard_pairs
 from isospace.evaluation.hybrid import rank_pairs
-from isospace.evaluation.pairs import PromptedEncoders
+from isospace.evaluation.pairs import PromptedEncoders, cached
 from isospace.evaluation.retrieval import mrr_of_items, mrr_scores
 from isospace.export.distill import TwinResults, distill, read_results, text_settings
 from isospace.operators.forms import FORMS, FULL
 from isospace.statistics.gains import gain
-from isospace.system.files import write_text
+from isospace.system.files import cache_folder, write_text
 from isospace.system.tables import markdown_table
-from isospace.training.compressing import CompressionResults, measure_compression
+from isospace.training.compressing import measure_forms
 from isospace.training.prepare import load_data
 from isospace.training.run import Run
 
@@ -57,8 +58,8 @@ CHANGES = "changes by static twins"
 """The page's table of the twins' changes."""
 SMALL = "small vectors"
 """The part that the forms of small vectors have."""
-PARTS = {"twins": TWINS, "small": SMALL}
-RUN = Path("minilm", "{corpus}", "adapt-0")
+BASE = "minilm"
+RUN = Path(BASE, "{corpus}", "adapt-0")
 PEER = "model2vec"
 KINDS = {"twin": False, "queries": True}
 """Folder of a twin -> whether it is for queries alone."""
@@ -74,25 +75,24 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA))
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--output", type=Path, default=Path("runs/cheap"))
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
-    if not options.draw and (options.folder is None or options.runs is None):
-        parser.error("give FOLDER and --runs, or --draw")
+    if not options.draw and options.folder is None:
+        parser.error("give FOLDER or --draw")
     # STS is not measured here.
     os.environ.pop("ISOSPACE_DATA", None)
     torch.set_num_threads(1)
     for corpus in () if options.draw else options.only:
+        if corpus not in read_record().get(SMALL, {}):
+            keep(SMALL, corpus, measure_small(corpus, options.folder))
+        if options.runs is None:
+            continue
         run = options.runs / str(RUN).format(corpus=corpus)
         if not (run / "results.json").is_file():
             print(f"{corpus}: no finished run in {run}", flush=True)
             continue
-        if "twins" in options.parts:
-            keep(TWINS, corpus, measure_twins(corpus, run, options.folder, options.output))
-        if "small" in options.parts and corpus not in read_record().get(SMALL, {}):
-            [results] = measure_compression(str(run))
-            keep(SMALL, corpus, small_rows(results))
+        keep(TWINS, corpus, measure_twins(corpus, run, options.folder, options.output))
     record = read_record()
     if TWINS in record:
         draw(PAGE, twins_tables(record[TWINS]))
@@ -226,8 +226,13 @@ def _found(own: Mapping[str, Any]) -> str:
     return f"{value} ({100 * own['share']:.0f} %)" if "share" in own else value
 
 
-def small_rows(results: CompressionResults) -> dict[str, Any]:
-    """Return the numbers of all forms that the page needs, and the form that was selected."""
+def measure_small(corpus: str, folder: Path) -> dict[str, Any]:
+    """Measure all forms of the base model's vectors; return what the page needs."""
+    data = load_data(TrainConfig(text=SOURCES[corpus].text(folder), model=BASE))
+    pairs = data.benchmark.pairs
+    encode = cached(load_encoder(BASE), cache_folder())
+    validation = hard_pairs(data.corpus, data.held_out)
+    results = measure_forms(encode, BASE, pairs, f"{len(pairs):,} test pairs", validation)
     forms = {
         name: {
             "bytes": form.bytes,

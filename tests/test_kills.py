@@ -24,7 +24,7 @@ def train(output, model, text):
 
 
 def encode(output, model, text):
-    return ["encode", str(model), str(text), "-o", str(output), "--shard-size", "4096"]
+    return ["encode", str(model), str(text), "-o", str(output)]
 
 
 def trained(output):

@@ -119,9 +119,8 @@ def texts(tmp_path_factory):
 
 @pytest.fixture
 def config(toy_model, texts, tmp_path):
-    return EncodeConfig(
-        str(toy_model), (str(texts),), tmp_path / "there", shard_size=4096, workers=2, engine="ray"
-    )
+    output = tmp_path / "there"
+    return EncodeConfig(str(toy_model), (str(texts),), output, workers=2, engine="ray")
 
 
 @pytest.mark.exhaustive

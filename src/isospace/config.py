@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -30,7 +30,7 @@ from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.operators.fitted_whitening import Whitening
-from isospace.operators.forms import FORMS, FormName, form_named
+from isospace.operators.forms import FormName, Numbers
 from isospace.operators.fusion import WEIGHT
 from isospace.system.cluster import Engine
 from isospace.system.settings import (
@@ -600,17 +600,11 @@ class EncodeConfig(EncoderSettings):
     that of the empty text."""
     output: Annotated[PathOrText, Written(short="-o")]
     """A folder of shards, or one file if it ends in .parquet or .npy."""
-    compress: NameOrPath | None = None
-    """Form of the stored vectors: float16, int8, binary, or a smaller form such as pca-256-int8.
-    The form is fitted on the texts and saved with the vectors. For queries (`as` query), give the
-    folder or file of the documents' compressed vectors instead. Default: the model's own vectors,
-    in float32."""
-    format: VectorFormat | None = None
-    """Format of the shards; default: parquet, or what `output` ends in."""
+    compress: Numbers = "float32"
+    """Numbers of the stored vectors. float32 are the model's own; smaller numbers keep only the
+    direction of a vector. Queries need no smaller numbers, unless they are stored too."""
     precision: Precision = "float32"
     """bf16 is faster on processors that support it; a vector changes by about 1e-4 (1 - cosine)."""
-    shard_size: int = 16_384
-    """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
     side: Annotated[Side | None, Written(name="as")] = None
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
@@ -621,9 +615,6 @@ class EncodeConfig(EncoderSettings):
     """With `engine` ray: number of workers, each with the model in memory."""
     reading: Reading = AS_LINES
     """How files are read. Documents alone are cut: a row of a file is a row of the output."""
-
-    WINDOW: ClassVar[int] = 4096
-    """Number of rows that are sorted by length together; a shard has a multiple of this number."""
 
     def __post_init__(self) -> None:
         """Refuse unusable values and combinations."""
@@ -638,24 +629,12 @@ class EncodeConfig(EncoderSettings):
                 f"`output` {self.output}: isospace does not write {self.output.suffix} files of "
                 "vectors. Give a name that ends in .parquet or .npy, or a folder for shards"
             )
-        if self.shard_size < 1 or self.shard_size % self.WINDOW:
-            raise UserError(
-                f"`shard_size` {self.shard_size}: must be a multiple of {self.WINDOW}, the rows "
-                "that are sorted into batches together"
-            )
         for side in get_args(Side):
             if getattr(self, f"{side}_prompt") is not None and self.side != side:
                 raise UserError(
                     f"`{side}_prompt`: only applies to texts encoded as {side}. Give `as` {side} "
                     "with it"
                 )
-        if self.format is not None and self.file_format != self.format:
-            raise UserError(
-                f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"
-            )
-        form = self.compress and form_named(self.compress)
-        if form and FORMS[form].rescored and self.file_format == "npy":
-            raise UserError(f"`compress` {self.compress}: npy has no place for bits; write parquet")
         if self.reading.id_column is not None and self.file_format == "npy":
             raise UserError(
                 "`id_column`: npy files hold only vectors, in the order of the rows. Leave "
@@ -665,7 +644,7 @@ class EncodeConfig(EncoderSettings):
     @property
     def file_format(self) -> VectorFormat:
         """Format of the output files."""
-        return _SINGLE.get(self.output.suffix.lower(), self.format or "parquet")
+        return _SINGLE.get(self.output.suffix.lower(), "parquet")
 
     @property
     def single(self) -> bool:
@@ -696,8 +675,8 @@ class IndexConfig(EncoderSettings):
     """Other columns to keep, to filter by and to show; default: those of the index."""
     reading: Reading = Reading()
     compress: FormName | None = None
-    """For a new index: the form in which vectors are stored, such as pca-256-int8. `isospace
-    evaluate RUN --compress` measures what each form loses. Default: float32."""
+    """For a new index: the form in which vectors are stored. `isospace evaluate RUN --compress`
+    measures what each form loses. Default: float32."""
     sync: bool = False
     """Delete the rows of files that no longer exist, such as renamed ones. FILE can be left out."""
     engine: Engine = "local"

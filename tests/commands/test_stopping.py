@@ -10,7 +10,6 @@ import time
 import pytest
 
 from isospace.cli import main
-from isospace.config import EncodeConfig
 from isospace.encoders.encoder import Encoder
 
 
@@ -45,9 +44,9 @@ def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp
 def test_encode_keeps_its_shards_and_the_same_command_resumes(
     toy_model, text_file, tmp_path, monkeypatch, capsys, number
 ):
-    monkeypatch.setattr(EncodeConfig, "WINDOW", 64)
+    monkeypatch.setattr("isospace.vectors.encode.SHARD_ROWS", 128)
     output, embed = tmp_path / "out", Encoder.embed
-    words = ["encode", str(toy_model), str(text_file), "-o", str(output), "--shard-size", "128"]
+    words = ["encode", str(toy_model), str(text_file), "-o", str(output)]
 
     def stopped(*arguments, **options):
         if (output / "part-00001.parquet").exists():

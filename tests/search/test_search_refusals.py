@@ -152,15 +152,15 @@ def test_arguments_that_make_no_sense(index, tmp_path, monkeypatch, use, message
 
 
 def test_an_index_that_another_process_has_made_meanwhile_is_kept(toy_model, tmp_path, monkeypatch):
-    fit = module.fit_compression
+    load = module.load_encoder
 
     def made_meanwhile(*arguments):
         with monkeypatch.context() as patch:
-            patch.setattr(module, "fit_compression", fit)
+            patch.setattr(module, "load_encoder", load)
             SearchIndex.create(tmp_path / "index", str(toy_model)).add(["a cat"], ["a"])
-        return fit(*arguments)
+        return load(*arguments)
 
-    monkeypatch.setattr(module, "fit_compression", made_meanwhile)
+    monkeypatch.setattr(module, "load_encoder", made_meanwhile)
     with pytest.raises(UserError, match="already an index"):
         SearchIndex.create(tmp_path / "index", str(toy_model))
     assert len(SearchIndex.open(tmp_path / "index")) == 1

@@ -12,9 +12,8 @@ import pytest
 import torch
 from toy import sentences
 
-from isospace.config import EncodeConfig
 from isospace.system.progress import Silent
-from isospace.vectors.encode import encode
+from isospace.vectors import encode as module
 
 ROWS = 600
 TEXTS = [*sentences(ROWS - 4, seed=1), "", "   ", "😀 大きさ", "the cat " * 90]
@@ -41,7 +40,7 @@ class Watched(Silent):
 
 
 def run(config):
-    return encode(config, Silent())
+    return module.encode(config, Silent())
 
 
 def files(folder):
@@ -57,7 +56,7 @@ def column(folder, name="vector"):
 def encode_until_killed(config, shard):
     """The kill comes before a shard gets its name."""
     torch.set_num_threads(1)
-    EncodeConfig.WINDOW = 64
+    module.SHARD_ROWS = 128
     rename = Path.replace
 
     def replace(self, target):
@@ -80,7 +79,7 @@ def encode_until_removal(config):
         remove(path, **options)
 
     shutil.rmtree = rmtree
-    EncodeConfig.WINDOW = 64
+    module.SHARD_ROWS = 128
     run(config)
 
 

@@ -3,10 +3,11 @@
 import pytest
 
 from isospace.config import EncodeConfig
+from isospace.vectors import encode
 
 
 @pytest.fixture
 def config(toy_model, text_file, tmp_path, monkeypatch):
-    """Shards of 128 of the 600 texts, encoded in windows of 64 rows."""
-    monkeypatch.setattr(EncodeConfig, "WINDOW", 64)
-    return EncodeConfig(str(toy_model), (str(text_file),), tmp_path / "out", shard_size=128)
+    """Shards of 128 of the 600 texts."""
+    monkeypatch.setattr(encode, "SHARD_ROWS", 128)
+    return EncodeConfig(str(toy_model), (str(text_file),), tmp_path / "out")

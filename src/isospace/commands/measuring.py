@@ -132,8 +132,8 @@ class Evaluate(LoadsModels, CallsEndpoints):
     endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
     config: EvaluateConfig = field(default_factory=EvaluateConfig)
     compress: bool = False
-    """Measure what small vectors lose instead (int8, bits, fewer dimensions): on the test pairs of
-    a run, on the pairs of --corpus, or on the files of --own."""
+    """Measure what small vectors lose instead (int8, bits): on the test pairs of a run, on the
+    pairs of --corpus, or on the files of --own."""
     corpus: tuple[str, ...] = ()
     """With --compress: documents or pairs, as adapt takes them, whose held-out pairs are measured.
     Default: those of the run."""

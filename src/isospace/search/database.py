@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isospace.errors import UserError, first_line
-from isospace.operators.compression import Compression
-from isospace.operators.forms import RESCORED
+from isospace.operators.compression import compressed, restored
+from isospace.operators.forms import RESCORED, FormName, has_floats, numbers_of
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import highest, nearest
 from isospace.system.imports import import_extra
@@ -288,14 +288,19 @@ class Changes:
 class Database:
     """Rows of id, text, vector and metadata on disk.
 
-    Every method raises `UserError` if the files cannot be read or written. `compression` defines
-    how vectors are stored; query vectors must come from `compression.queries`.
+    Every method raises `UserError` if the files cannot be read or written. Vectors with `dim`
+    dimensions are stored in the form `form`; vectors of queries have length 1.
     """
 
     def __init__(
-        self, folder: Path, columns: Mapping[str, ColumnType], compression: Compression, new: bool
+        self,
+        folder: Path,
+        columns: Mapping[str, ColumnType],
+        dim: int,
+        form: FormName,
+        new: bool,
     ) -> None:
-        self.folder, self.columns, self.compression = folder, columns, compression
+        self.folder, self.columns, self._dim, self._form = folder, columns, dim, form
         self._lancedb = lancedb()
         with self._working("opened"):
             # Interval 0: a search sees all earlier writes of other processes.
@@ -313,18 +318,23 @@ class Database:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        dim, form = self.compression.dim, self.compression.form
+        bits = [vector_field(_BITS, "binary", self._dim)] if self._rescored else []
         return pa.schema(
             [
                 _key_field("id"),
                 pa.field("text", pa.string()),
-                vector_field("vector", form.numbers, dim),
-                *([vector_field(_BITS, "binary", dim)] if form.rescored else []),
+                vector_field("vector", numbers_of(self._form), self._dim),
+                *bits,
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
                 pa.field(_FILE, pa.string()),
                 _key_field(_ROW),
             ]
         )
+
+    @property
+    def _rescored(self) -> bool:
+        """True if numbers rank the candidates that bits have found."""
+        return self._form == "binary-rescored"
 
     @contextmanager
     def _working(self, what: str, where: str | None = None) -> Iterator[None]:
@@ -414,9 +424,9 @@ class Database:
         names = "id", _ROW, "text", *self.columns, _FILE
         values = zip(*((*key, *values) for key, values in rows.items()), strict=True)
         columns: dict[str, Any] = dict(zip(names, values, strict=True))
-        columns["vector"] = as_lists(self.compression.numbers(vectors))
-        if self.compression.form.rescored:
-            columns[_BITS] = as_lists(self.compression.bits(vectors))
+        columns["vector"] = as_lists(compressed(vectors, numbers_of(self._form)))
+        if self._rescored:
+            columns[_BITS] = as_lists(compressed(vectors, "binary"))
         with self._working("written"):
             merge = self._table.merge_insert(["id", _ROW]).when_matched_update_all()
             merge.when_not_matched_insert_all().execute(pa.table(columns, self._schema))
@@ -451,29 +461,26 @@ class Database:
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
         If numbers and bits are stored, the numbers rank the candidates that the bits have found.
         """
-        condition, form = _condition(where), self.compression.form
+        condition, names = _condition(where), ["id", _ROW, "text", *self.columns, "_distance"]
         with self._working("searched", where):
-            if not (form.bits or form.floats):
+            if self._rescored:
+                query = self._table.search(np.packbits(vector > 0), _BITS).distance_type("hamming")
+                query, names = query.limit(max(k, RESCORED)), [*names, "vector"]
+            elif not has_floats(self._form):
                 return self._nearest_by_scan(vector, k, condition)
-            asked = np.packbits(vector > 0) if form.bits else vector
-            query = self._table.search(asked, _BITS if form.rescored else "vector")
-            if form.bits:
-                query = query.distance_type("hamming")
-            elif approximate:
-                query = query.distance_type("cosine").refine_factor(_REFINE)
-                query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
             else:
-                # Cosine distance would drop zero vectors; all other vectors have length 1.
-                query = query.distance_type("dot").bypass_vector_index()
-            query = _filtered(query.limit(max(k, RESCORED) if form.rescored else k), condition)
-            numbers = ["vector"] if form.rescored else []
-            names = ["id", _ROW, "text", *self.columns, *numbers, "_distance"]
-            found = query.select(names).to_arrow()
-        distances = found["_distance"].to_numpy().astype(float)
-        if form.rescored:
+                query = self._table.search(vector, "vector").limit(k)
+                if approximate:
+                    query = query.distance_type("cosine").refine_factor(_REFINE)
+                    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
+                else:
+                    # Cosine distance would drop zero vectors; all other vectors have length 1.
+                    query = query.distance_type("dot").bypass_vector_index()
+            found = _filtered(query, condition).select(names).to_arrow()
+        if self._rescored:
             cosines = self._restored(found["vector"]) @ vector
         else:
-            cosines = 1 - (2 * distances / len(vector) if form.bits else distances)
+            cosines = 1 - found["_distance"].to_numpy().astype(float)
         rows = found.to_pylist()
         return self._hits((rows[at], float(cosines[at])) for at in highest(cosines, k))
 
@@ -583,7 +590,7 @@ class Database:
     def _restored(self, column: Any) -> np.ndarray:
         """Return the float32 vectors (row, dim) of a column of stored numbers."""
         numbers = pc.list_flatten(column).to_numpy().reshape(-1, column.type.list_size)
-        return self.compression.restored(numbers)
+        return restored(numbers, self._dim)
 
     def sample(self, rows: int, at_most: int) -> tuple[list[str], np.ndarray]:
         """Return ids and vectors (n, dim) of rows spread evenly over the first `rows` rows."""

@@ -15,13 +15,16 @@ from isospace.corpus.passages import coverage
 from isospace.corpus.sources import STANDARD_INPUT, Source
 from isospace.encoders.places import resolve
 from isospace.errors import UserError, number_of
-from isospace.operators.forms import FITTED_ON, FULL
+from isospace.operators.forms import FULL
 from isospace.search.database import Changes, ColumnType, Row, TypeGuess, check_names, fit
 from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, require_room
 from isospace.system.cluster import connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.texts import TextRow, Texts, open_texts
+
+_SAMPLE = 3_000
+"""Number of texts that show how well the model's tokenizer suits them."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,8 @@ def index_files(
         progress.line("reading", ", ".join(config.inputs))
         rows_seen, columns, some = _survey(records, about.columns if about else None)
         if about is None:
-            index = SearchIndex.create(
-                to,
-                config.model or "minilm",
-                columns,
-                config,
-                bm25_weight,
-                config.compress or FULL,
-                some,
-                progress,
-            )
+            model, compress = config.model or "minilm", config.compress or FULL
+            index = SearchIndex.create(to, model, columns, config, bm25_weight, compress)
             # The tokens of a frozen encoder are not known.
             if not index.encoder.is_frozen and (found := coverage(index.encoder, some)).warning:
                 progress.line("warning", found.warning)
@@ -173,9 +168,9 @@ def _survey(
             rows += 1
             if row.text.strip():
                 texts += 1  # reservoir sampling: every text has the same chance
-                if len(some) < FITTED_ON:
+                if len(some) < _SAMPLE:
                     some.append(row.text)
-                elif (place := draw.randrange(texts)) < FITTED_ON:
+                elif (place := draw.randrange(texts)) < _SAMPLE:
                     some[place] = row.text
             values, where, cell = _metadata(records, source, row)
             if columns is None:

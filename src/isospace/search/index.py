@@ -26,8 +26,7 @@ from isospace.encoders.settings import EncoderSettings, PoolingName, Prompts, Si
 from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError, number_of
 from isospace.evaluation.hybrid import require_weight
-from isospace.operators.compression import Compression
-from isospace.operators.forms import FULL, FormName
+from isospace.operators.forms import FULL, FormName, has_floats
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.database import (
@@ -50,14 +49,7 @@ from isospace.system.cluster import map_on_cluster
 from isospace.system.consent import current_consent
 from isospace.system.endpoints import is_address
 from isospace.system.files import expanded
-from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import normalise, require_strings, without_surrogates
-from isospace.vectors.vector_files import (
-    FILE as COMPRESSION,
-    fit_compression,
-    read_compression,
-    write_compression,
-)
 
 ABOUT = "isospace.json"
 TABLE = "texts.lance"
@@ -88,7 +80,7 @@ class About:
 
     `weights` is the model's `weights_hash` for documents. `pooling` is what the user gave. `root`
     is the path, relative to the index, of the working directory when the index was made; files
-    below it are stored with relative paths. Fitted values of `compress` are in compression.npz.
+    below it are stored with relative paths.
     """
 
     model: str
@@ -102,7 +94,7 @@ class About:
     bm25_weight: float | None = None
     pooling: PoolingName | None = None
     compress: FormName = FULL
-    format: int = 4
+    format: int = 5
 
     @property
     def prompts(self) -> Prompts:
@@ -145,7 +137,7 @@ def require_room(folder: Path) -> None:
             "folder"
         )
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else [folder.name]
-    left = (TABLE, COMPRESSION, f".{COMPRESSION}.", f".{ABOUT}.")
+    left = (TABLE, f".{ABOUT}.")
     if any(not name.startswith(left) for name in names):
         raise UserError(f"{folder}: exists already and is not an index. Name another folder")
 
@@ -246,8 +238,6 @@ class SearchIndex:
         settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
         bm25_weight: float | None = None,
         compress: FormName = FULL,
-        fit_on: Sequence[str] = (),
-        progress: Progress | None = None,
     ) -> SearchIndex:
         """Create an empty index. The index stores prompts, BM25 weight and pooling.
 
@@ -259,8 +249,6 @@ class SearchIndex:
             bm25_weight: default weight of BM25 in hybrid searches, for example the weight that the
                 model's run selected.
             compress: the storage form of the vectors, from `operators.forms.FORMS`.
-            fit_on: typical texts, to fit the storage form if it needs fitting.
-            progress: shows the progress of fitting; default: the log.
 
         Raises:
             UserError: the folder is not empty, the model cannot be loaded, a column has an invalid
@@ -285,11 +273,8 @@ class SearchIndex:
             pooling=settings.pooling,
             compress=compress,
         )
-        compression = fit_compression(compress, encoder, fit_on, progress or Logged())
         require_room(folder)  # again: another process may have made the index meanwhile
-        database = Database(folder, columns, compression, new=True)
-        if compress != FULL:
-            write_compression(folder / COMPRESSION, compression)
+        database = Database(folder, columns, about.dim, compress, new=True)
         about.write(folder)  # last, since this file makes the folder an index
         return cls(folder, about, database, encoder)
 
@@ -311,10 +296,7 @@ class SearchIndex:
         """
         folder = expanded(folder)
         about = About.read(folder)
-        compression = Compression(FULL, about.dim)
-        if about.compress != FULL:
-            compression = read_compression(folder / COMPRESSION)
-        database = Database(folder, about.columns, compression, new=False)
+        database = Database(folder, about.columns, about.dim, about.compress, new=False)
         encoder = None if model is None else load_model(folder, about, str(model), query_prompt)
         return cls(folder, about, database, encoder, query_prompt)
 
@@ -447,7 +429,7 @@ class SearchIndex:
     @property
     def _exact_rows(self) -> float:
         """Largest number of rows for exact search; infinite if vectors are not floats."""
-        return EXACT_ROWS if self.database.compression.form.floats else math.inf
+        return EXACT_ROWS if has_floats(self.about.compress) else math.inf
 
     def refresh(self) -> None:
         """Update the word index and the approximate index, and measure recall.
@@ -521,7 +503,7 @@ class SearchIndex:
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
         approximate = measured is not None
-        vectors = self.database.compression.queries(self._vectors(queries, "query"))
+        vectors = self._vectors(queries, "query")
         if hybrid:
             sample = self.database.sample(len(self), SPREAD_SAMPLE)[1]
             hits = [

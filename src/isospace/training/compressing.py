@@ -1,18 +1,18 @@
 """Losses of compressed vectors: every form in `FORMS` against float32, on the same queries.
 
-A form is fitted on texts of the corpus. Validation pairs select the smallest form with a small
-loss, and test pairs measure its loss. The selection adds the standard error to the loss, so that it
-does not prefer forms that were lucky.
+Validation pairs select the smallest form with a small loss, and test pairs measure its loss. The
+selection adds the standard error to the loss, so that it does not prefer forms that were lucky.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+import numpy as np
+
 from isospace.config import CorpusConfig, EvaluateConfig, TrainConfig
-from isospace.corpus.examples import evenly
 from isospace.encoders.loading import as_encoder
 from isospace.errors import UserError, number_of
 from isospace.evaluation.benchmark import hard_pairs, points_of
@@ -21,8 +21,8 @@ from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached, unit_vectors
 from isospace.evaluation.retrieval import Targets, mrr_scores
 from isospace.evaluation.task import TitledRows
-from isospace.operators.compression import Compression
-from isospace.operators.forms import FITTED_ON, FORMS, FULL, FormName, forms_for
+from isospace.operators.compression import score_blocks
+from isospace.operators.forms import FORMS, FULL, RESCORED, FormName, bytes_of
 from isospace.statistics.gains import Gain, Scores, gain, mean_scores, standard_error
 from isospace.system.files import cache_folder
 from isospace.system.progress import Logged, Progress
@@ -32,8 +32,8 @@ from isospace.training.run import run_of
 MOST_LOST = 0.005
 """Largest loss of the advised form, including its standard error: half a point of 100."""
 
-_Scorer = Callable[[Compression], dict[str, Scores]]
-"""Form -> measure -> scores; the first measure selects."""
+_Blocks = Iterator[tuple[int, np.ndarray]]
+"""Scores of passages for blocks of queries."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,14 @@ class FormScores:
 class CompressionResults:
     """Scores of all forms of one model on one set of queries, float32 first.
 
-    `fitted_on` counts the texts that the forms were fitted on, `unit` is the name of the groups of
-    queries in the plural, and `smallest` the smallest form whose `lost` is at most `MOST_LOST`.
+    `unit` is the name of the groups of queries in the plural, and `smallest` the smallest form
+    whose `lost` is at most `MOST_LOST`.
     """
 
     isospace: str
     model: str
     tested_on: str
     selected_on: str
-    fitted_on: int
     unit: str
     forms: dict[FormName, FormScores]
     smallest: FormName
@@ -96,10 +95,9 @@ class CompressionResults:
         """Return a row for each form, x 100."""
         title = f"small vectors of {self.model}, x 100 ({self.tested_on})"
         note = (
-            f"{self.advice}\nFitted on {number_of(self.fitted_on, 'texts')} of the corpus; changes "
-            f"against {FULL} with 95 % intervals over the {self.unit}, each by itself. binary "
-            "compares the bits of a passage with the numbers of a query; binary-both compares "
-            "bits; binary-rescored finds 40 passages by bits, and ranks them by int8."
+            f"{self.advice}\nChanges against {FULL} with 95 % intervals over the {self.unit}, each "
+            "by itself. binary compares the bits of a passage with the numbers of a query; "
+            f"binary-rescored finds {RESCORED} passages by bits, and ranks them by int8."
         )
         rows = []
         for name, form in self.forms.items():
@@ -142,13 +140,11 @@ def measure_compression(
         if not same:
             described = f"held-out pairs of the run's text{run.finished.trained_on}"
     pairs = data.benchmark.pairs
-    lines = data.corpus.train_rows[evenly(len(data.corpus.train_rows), FITTED_ON)]
     results = measure_forms(
         _encode(model, config, progress),
         model,
         pairs,
         f"{len(pairs):,} {described}",
-        [data.corpus[int(line)] for line in lines],
         hard_pairs(data.corpus, data.held_out) if data.benchmark.split else None,
     )
     return [results]
@@ -170,12 +166,9 @@ def _on_own_files(
     encode = _encode(model, config, progress)
     results = []
     for data, content in zip(files, contents, strict=True):
-        if isinstance(content, JudgedQueries):
-            what, passages = "queries", content.documents
-        else:
-            what, passages = "pairs", tuple(dict.fromkeys(content.second))
+        what = "queries" if isinstance(content, JudgedQueries) else "pairs"
         described = f"{len(content):,} {what} of {data.file}"
-        results.append(measure_forms(encode, model, content, described, passages))
+        results.append(measure_forms(encode, model, content, described))
     return results
 
 
@@ -191,36 +184,25 @@ def measure_forms(
     model: str,
     test: TextPairs | JudgedQueries,
     described: str,
-    fit_on: Sequence[str],
     validation: TextPairs | None = None,
 ) -> CompressionResults:
     """Measure every form on test queries, and select the smallest form with a small loss.
 
     Pass encoders that remember or cache vectors. `described` is the description of the test
-    queries. At most `FITTED_ON` texts of `fit_on` are encoded. The validation pairs must not be
-    test pairs; without them the test queries select.
+    queries. The validation pairs must not be test pairs; without them the test queries select.
     """
-    fitted_on = [fit_on[place] for place in evenly(len(fit_on), FITTED_ON)]
-    vectors = encode.documents(fitted_on)
-    test_scores = _scorer(encode, test)
-    full = Compression(FULL, vectors.shape[1])
-    before = test_scores(full)
-    selecting_scores = test_scores if validation is None else _scorer(encode, validation)
-    full_selecting = before if validation is None else selecting_scores(full)
-    measure = next(iter(full_selecting))
+    width, tested = _score_forms(encode, test)
+    selecting = tested if validation is None else _score_forms(encode, validation)[1]
+    measure = next(iter(tested[FULL]))
     forms = {}
-    for name in forms_for(vectors.shape[1], len(vectors)):
-        compression = Compression.fit(name, vectors)
-        found = test_scores(compression)
-        selecting = found if validation is None else selecting_scores(compression)
-        after, base = selecting[measure], full_selecting[measure]
+    for name, found in tested.items():
         values = {of: scores.mean for of, scores in found.items()}
         changes, lost = {}, 0.0
         if name != FULL:
+            after, base = selecting[name][measure], selecting[FULL][measure]
             lost = base.mean - after.mean + standard_error(after, base)
-            changes = {of: gain(scores, before[of]) for of, scores in found.items()}
-        size = FORMS[name].bytes_of(vectors.shape[1])
-        forms[name] = FormScores(size, values, changes, lost)
+            changes = {of: gain(scores, tested[FULL][of]) for of, scores in found.items()}
+        forms[name] = FormScores(bytes_of(name, width), values, changes, lost)
     return CompressionResults(
         isospace=version("isospace"),
         model=model,
@@ -230,7 +212,6 @@ def measure_forms(
             if validation is None
             else number_of(len(validation), "validation pairs")
         ),
-        fitted_on=len(vectors),
         unit="queries" if isinstance(test, JudgedQueries) else test.grouped().unit,
         forms=forms,
         smallest=min(
@@ -240,24 +221,27 @@ def measure_forms(
     )
 
 
-def _scorer(encode: PromptedEncoders, content: TextPairs | JudgedQueries) -> _Scorer:
-    """Encode queries and passages, and return the function that scores a form of their vectors."""
+def _score_forms(
+    encode: PromptedEncoders, content: TextPairs | JudgedQueries
+) -> tuple[int, dict[FormName, dict[str, Scores]]]:
+    """Return the width of the vectors, and form -> measure -> scores; the first measure selects."""
     if isinstance(content, JudgedQueries):
         judged = content
-        vectors = unit_vectors(encode, judged.queries, judged.documents)
+        queries, passages = unit_vectors(encode, judged.queries, judged.documents)
 
-        def score_judged(compression: Compression) -> dict[str, Scores]:
-            scores = judged.measure(compression.score_blocks(*vectors))
+        def measure(blocks: _Blocks) -> dict[str, Scores]:
+            scores = judged.measure(blocks)
             return {name: scores[name] for name in ("MRR@10", "nDCG@10")}
 
-        return score_judged
-    pairs = content.grouped()
-    targets = Targets.of_pairs(pairs)
-    vectors = unit_vectors(encode, pairs.first, targets.texts)
+    else:
+        pairs = content.grouped()
+        targets = Targets.of_pairs(pairs)
+        queries, passages = unit_vectors(encode, pairs.first, targets.texts)
 
-    def score_pairs(compression: Compression) -> dict[str, Scores]:
-        ranks = targets.rank(compression.score_blocks(*vectors))
-        ndcg = mean_scores(ranks.ndcg[None], pairs.group_numbers())
-        return {"MRR": mrr_scores(pairs, ranks), "nDCG@10": ndcg}
+        def measure(blocks: _Blocks) -> dict[str, Scores]:
+            ranks = targets.rank(blocks)
+            ndcg = mean_scores(ranks.ndcg[None], pairs.group_numbers())
+            return {"MRR": mrr_scores(pairs, ranks), "nDCG@10": ndcg}
 
-    return score_pairs
+    scores = {form: measure(score_blocks(form, queries, passages)) for form in FORMS}
+    return passages.shape[1], scores

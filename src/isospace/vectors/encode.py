@@ -11,15 +11,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.config import EncodeConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.operators.compression import Compression
-from isospace.operators.forms import FITTED_ON, FORMS, form_named
 from isospace.system.cluster import connected, map_on_cluster, require_seen
 from isospace.system.files import (
     building_of,
@@ -31,18 +28,10 @@ from isospace.system.files import (
 from isospace.system.lifecycle import working_in
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
-from isospace.vectors.vector_files import (
-    FILE,
-    MANIFEST,
-    FileLayout,
-    Shards,
-    compression_file,
-    find_compression,
-    fit_compression,
-    read_compression,
-    require_shards,
-    write_compression,
-)
+from isospace.vectors.vector_files import MANIFEST, FileLayout, Shards, require_shards
+
+SHARD_ROWS = 4096
+"""Rows of a shard, which are sorted by length together. A kill costs each worker one shard."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +48,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     """Encode files to files, or resume an earlier call that was stopped.
 
     Memory holds the model, and for each worker one shard of texts and vectors. On one machine the
-    vectors are the same bit for bit, whatever the number of threads and interruptions and the size
-    of the shards.
+    vectors are the same bit for bit, whatever the number of threads and interruptions.
 
     Args:
         config: settings.
@@ -86,22 +74,18 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
                     "or a file, so `engine` has no effect. Leave `engine` out"
                 )
             encoder.expect([(config.side, (row.text for row in texts))], progress)
-        compression = _compression(config, encoder, texts, scanned.rows, progress)
         layout = FileLayout(
             config.file_format,
             encoder.dim,
             "text" if config.reading.id_column is None else "id",
             {"model": weights_hash(encoder, config.side), "precision": config.precision},
-            compression,
-            queries=config.side == "query",
+            config.compress,
         )
         folder = config.shard_folder
         with working_in(folder, f"{folder} is kept; the same command resumes"):
             settings = {**layout.settings, "text": scanned.digest}
-            size, suffix = config.shard_size, f".{config.file_format}"
-            shards = Shards(folder, settings, scanned.rows, size, suffix)
-            if compression is not None:
-                write_compression(folder / FILE, compression)
+            suffix = f".{config.file_format}"
+            shards = Shards(folder, settings, scanned.rows, SHARD_ROWS, suffix)
             seen = RowsSeen()
             missing = _missing(texts, shards, seen)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
@@ -113,36 +97,6 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             if config.single:
                 _join(config, layout, shards)
     return encoded
-
-
-def _compression(
-    config: EncodeConfig, encoder: Encoder, texts: Texts, rows: int, progress: Progress
-) -> Compression | None:
-    """Return the compression of the output: an earlier one, or one fitted on texts of the input."""
-    if config.compress is None:
-        return None
-    form = form_named(config.compress)
-    if form is None:
-        compression = read_compression(find_compression(config.compress))
-    elif (earlier := config.shard_folder / FILE).is_file():
-        compression = read_compression(earlier)
-    elif config.side == "query" and FORMS[form].fewest:
-        raise UserError(
-            f"`compress` {form}: is fitted on documents. For queries name their compressed vectors"
-        )
-    else:
-        step = max(1, rows // FITTED_ON)
-        some = [row.text for row in islice(texts, 0, None, step)]
-        compression = fit_compression(form, encoder, some, progress, config.side)
-    if compression.width != encoder.dim or (form is not None and compression.name != form):
-        raise UserError(
-            f"`compress` {config.compress}: the compression is {compression.name} for vectors of "
-            f"{compression.width} dimensions, and {config.model} has {encoder.dim}. Give the "
-            "vectors of this model, or another `output`"
-        )
-    if compression.form.rescored and config.file_format == "npy":
-        raise UserError(f"`compress` {compression.name}: npy has no place for bits; write parquet")
-    return compression
 
 
 def _require_room(config: EncodeConfig) -> None:
@@ -217,22 +171,15 @@ class _Task:
     def write(
         self, encoder: Encoder, on_batch: Callable[[int], None], shard: _Shard
     ) -> tuple[int, str]:
-        """Encode and write one shard; return its index and the hash of its file.
-
-        Rows are sorted by length and batched within a window. A shard consists of whole windows, so
-        that batches and vectors do not depend on the size of the shards.
-        """
-        windows = [
-            encoder.embed(
-                shard.texts[start : start + self.config.WINDOW],
-                on_batch=on_batch,
-                precision=self.config.precision,
-                one_thread=True,
-                side=self.config.side,
-            )
-            for start in range(0, len(shard.texts), self.config.WINDOW)
-        ]
-        self.layout.write(shard.path, shard.keys, np.concatenate(windows))
+        """Encode and write one shard; return its index and the hash of its file."""
+        vectors = encoder.embed(
+            shard.texts,
+            on_batch=on_batch,
+            precision=self.config.precision,
+            one_thread=True,
+            side=self.config.side,
+        )
+        self.layout.write(shard.path, shard.keys, vectors)
         return shard.index, file_hash(shard.path)
 
 
@@ -255,8 +202,6 @@ def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     layout.join(parts, shards.rows, config.output)
     if config.file_format == "npy":  # a Parquet file holds its settings
         shards.write_manifest(config.output.with_name(f"{config.output.name}.json"))
-    if layout.compression is not None:
-        write_compression(compression_file(config.output), layout.compression)
     finished = building_of(config.shard_folder)
     config.shard_folder.replace(finished)
     shutil.rmtree(finished, ignore_errors=True)

@@ -1,14 +1,11 @@
 """Files of vectors: Parquet with text or id, or npy.
 
-The numbers are the encoder's, in float32, or those of a compression (`operators.compression`). If
-the compression searches by bits and ranks by numbers, Parquet stores the bits in the column `bits`.
+The numbers are the encoder's, in float32, or smaller ones (`operators.compression`).
 
 Folder of shards with a manifest of the finished shards, so that encoding can resume.
 
 A shard is written atomically, and then entered in the manifest with a hash. A shard without an
 entry, left by a kill, is made again.
-
-File of a fitted compression, next to its vectors, so that queries are compressed alike.
 """
 
 from __future__ import annotations
@@ -23,27 +20,14 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
 
 from isospace.config import VectorFormat
-from isospace.corpus.examples import evenly
-from isospace.encoders.encoder import Encoder
-from isospace.encoders.settings import Side
 from isospace.errors import UserError
-from isospace.operators.compression import Compression
-from isospace.operators.fitted_whitening import WhiteningMap
-from isospace.operators.forms import FITTED_ON, FORMS, FormName, Numbers, require_fit
+from isospace.operators.compression import compressed
+from isospace.operators.forms import Numbers
 from isospace.system import typed_json
-from isospace.system.files import (
-    atomic_path,
-    expanded,
-    file_hash,
-    read_arrays,
-    row_writer,
-    write_arrays,
-)
-from isospace.system.progress import Progress
+from isospace.system.files import atomic_path, file_hash, row_writer
 
 
 @dataclass(frozen=True)
@@ -57,34 +41,17 @@ class FileLayout:
     dim: int
     key: Literal["text", "id"]
     about: Mapping[str, Any]
-    compression: Compression | None = None
-    queries: bool = False
-    """True if the texts are queries, whose vectors most compressions keep as floats."""
-
-    @property
-    def numbers(self) -> Numbers:
-        """Type of the stored numbers; binary for bits."""
-        if self.compression is None:
-            return "float32"
-        form = self.compression.form
-        bits_alone = form.bits and not form.rescored
-        return "float32" if self.queries and not bits_alone else form.numbers
+    numbers: Numbers = "float32"
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that decide the content of the files, for the files and the manifest."""
-        # A message names the first that changed: `compress`, which decides the type.
-        compress = {} if self.compression is None else {"compress": self.compression.name}
-        kind = {"format": self.format, "dtype": self.numbers, "dim": self.dim, "key": self.key}
-        return {**self.about, **compress, **kind}
+        return {**self.about, "dtype": self.numbers, "dim": self.dim, "key": self.key}
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the Parquet files."""
-        dim = self.dim if self.compression is None else self.compression.dim
-        fields = [pa.field(self.key, pa.string()), vector_field("vector", self.numbers, dim)]
-        if self.compression is not None and self.compression.form.rescored:
-            fields.append(vector_field("bits", "binary", dim))
+        fields = [pa.field(self.key, pa.string()), vector_field("vector", self.numbers, self.dim)]
         return pa.schema(fields, metadata={"isospace": json.dumps(self.settings)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
@@ -100,18 +67,14 @@ class FileLayout:
                 "float32. If that fails too, the model is damaged"
             )
         values: NDArray[Any] = vectors
-        if self.compression is not None:
-            as_floats = self.queries and self.numbers == "float32"
-            stored = self.compression.queries if as_floats else self.compression.numbers
-            values = stored(vectors)
+        if self.numbers != "float32":
+            values = compressed(vectors, self.numbers)
         with atomic_path(path) as temporary:
             if self.format == "npy":
                 with row_writer(temporary, values.dtype, values.shape) as write:
                     write(values)
                 return
             columns = [pa.array(keys), as_lists(values)]
-            if self.compression is not None and self.compression.form.rescored:
-                columns.append(as_lists(self.compression.bits(vectors)))
             with self._writer(temporary) as writer:
                 writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
@@ -170,24 +133,24 @@ class Manifest:
     complete: bool
     settings: dict[str, Any]
     shards: dict[str, str]
-    format: int = 2
+    format: int = 3
 
 
 class Shards:
     """The shards of one output; use them within `working_in`.
 
-    A folder can resume with the same `settings` only. The last shard may have fewer than
-    `shard_size` rows.
+    A folder can resume with the same `settings` only. The last shard may have fewer than `size`
+    rows.
 
     Raises:
         UserError: the folder was begun with other settings, or is damaged.
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], rows: int, shard_size: int, suffix: str
+        self, folder: Path, settings: Mapping[str, Any], rows: int, size: int, suffix: str
     ) -> None:
-        self.folder, self.rows, self.shard_size, self._suffix = folder, rows, shard_size, suffix
-        self._settings = {**settings, "shard_size": shard_size, "rows": rows}
+        self.folder, self.rows, self._size, self._suffix = folder, rows, size, suffix
+        self._settings = {**settings, "rows": rows}
         self.done: dict[int, str] = {}  # number of a finished shard -> hash
         if (folder / MANIFEST).is_file():
             self._read()
@@ -195,11 +158,11 @@ class Shards:
             self.write_manifest(folder / MANIFEST)
 
     def __len__(self) -> int:
-        return -(-self.rows // self.shard_size)
+        return -(-self.rows // self._size)
 
     def size(self, index: int) -> int:
         """Return the number of rows of a shard."""
-        return min(self.shard_size, self.rows - index * self.shard_size)
+        return min(self._size, self.rows - index * self._size)
 
     def path(self, index: int) -> Path:
         """Return the path of a shard."""
@@ -238,8 +201,7 @@ class Shards:
                 )
 
     def _require_same(self, settings: Mapping[str, Any]) -> None:
-        for name in [*self._settings, *settings]:  # only some outputs have `compress`
-            value = self._settings.get(name)
+        for name, value in self._settings.items():
             if settings.get(name) != value:
                 what = _WORDS.get(name, f"`{name}`")
                 raise UserError(
@@ -255,74 +217,3 @@ def require_shards(folder: Path) -> None:
     ours = (".lock", f".{MANIFEST}.")  # files left by a kill before the first manifest
     if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
         raise UserError(f"{folder}: exists already and has no {MANIFEST}. Give another `output`")
-
-
-FILE = "compression.npz"
-
-
-def fit_compression(
-    form: FormName,
-    encoder: Encoder,
-    texts: Sequence[str],
-    progress: Progress,
-    side: Side | None = "document",
-) -> Compression:
-    """Fit a form on at most `FITTED_ON` evenly spaced texts of a side."""
-    some: list[str] = []
-    if FORMS[form].fewest:
-        some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
-    try:
-        require_fit(form, encoder.dim, len(some))  # before texts are encoded
-    except ValueError as error:
-        raise UserError(f"`compress` {error}") from error
-    vectors = np.empty((0, encoder.dim), np.float32)
-    if some:
-        with progress.bar("fit", len(some)) as advance:
-            vectors = encoder.embed(some, on_batch=advance, side=side)
-    return Compression.fit(form, vectors)
-
-
-def write_compression(path: Path, compression: Compression) -> None:
-    """Write a compression atomically."""
-    arrays = {"form": np.array(compression.name), "width": np.array(compression.width)}
-    if compression.components is not None:
-        components = compression.components
-        arrays |= {"mean": components.mean.numpy(), "components": components.kernel.numpy()}
-    if compression.ranges is not None:
-        arrays["ranges"] = compression.ranges
-    write_arrays(path, **arrays)
-
-
-def read_compression(path: Path) -> Compression:
-    """Read a compression that `write_compression` wrote."""
-    arrays = read_arrays(path)
-    try:
-        name, width = str(arrays["form"]), int(arrays["width"])
-        [form] = [known for known in FORMS if known == name]
-        components = None
-        if FORMS[form].dim is not None:
-            mean, kernel = (torch.from_numpy(arrays[key]) for key in ("mean", "components"))
-            components = WhiteningMap(mean, kernel)
-        return Compression(form, width, components, arrays.get("ranges"))
-    except (KeyError, ValueError, TypeError) as error:
-        raise UserError(f"{path}: not a compression. The file is damaged") from error
-
-
-def find_compression(path: Path | str) -> Path:
-    """Return the compression file of vectors that `encode` wrote.
-
-    `path` is the folder or file of the vectors, or the compression file.
-    """
-    place = expanded(path)
-    for found in (place / FILE, compression_file(place), place):
-        if found.is_file() and found.suffix == ".npz":
-            return found
-    raise UserError(
-        f"`compress` {path}: neither a form ({', '.join(FORMS)}) nor compressed vectors that "
-        "encode wrote"
-    )
-
-
-def compression_file(output: Path) -> Path:
-    """Return the path of the compression of a single file of vectors."""
-    return output.with_name(f"{output.name}.{FILE}")
