@@ -65,7 +65,9 @@ def test_a_remembering_encoder_encodes_no_text_twice():
 CACHED = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
 
 
-def test_vectors_are_made_once_unless_they_are_damaged(encoder, tmp_path, monkeypatch):
+def test_vectors_are_made_once_unless_they_are_damaged_or_the_weights_change(
+    encoder, tmp_path, monkeypatch
+):
     calls, embed = [], encoder.embed
 
     def watched(texts, **rest):
@@ -84,15 +86,10 @@ def test_vectors_are_made_once_unless_they_are_damaged(encoder, tmp_path, monkey
     for _ in range(2):
         assert np.array_equal(cached(encoder, tmp_path)(CACHED), first)
     assert calls == [CACHED, CACHED]
-
-
-def test_other_weights_are_other_vectors(encoder, tmp_path):
-    before = cached(encoder, tmp_path)(CACHED)
     with torch.no_grad():
         next(encoder.parameters()).add_(0.1)
-    after = cached(encoder, tmp_path)(CACHED)
-    assert not np.array_equal(before, after)
-    assert np.array_equal(after, encoder.embed(CACHED))
+    assert np.array_equal(cached(encoder, tmp_path)(CACHED), embed(CACHED))
+    assert len(calls) == 3
 
 
 def test_halves_of_words():
@@ -124,24 +121,20 @@ def test_scripts_without_spaces_are_cut_by_characters():
 THEIRS = {
     "nDCG@10": ir_measures.nDCG @ 10,
     "MRR@10": ir_measures.RR @ 10,
-    "R@1": ir_measures.R @ 1,
-    "R@10": ir_measures.R @ 10,
-    "R@100": ir_measures.R @ 100,
+    **{f"R@{k}": ir_measures.R @ k for k in (1, 10, 100)},
 }
 
 
 def theirs(scores, judgements):
     """The same by ir-measures, (measure, query)."""
-    qrels = [
-        ir_measures.Qrel(str(query), str(place), int(grade))
+    qrels = {
+        str(query): {str(place): int(grade) for place, grade in grades.items()}
         for query, grades in enumerate(judgements)
-        for place, grade in grades.items()
-    ]
-    run = [
-        ir_measures.ScoredDoc(str(query), str(place), float(score))
+    }
+    run = {
+        str(query): {str(place): float(score) for place, score in enumerate(row)}
         for query, row in enumerate(scores)
-        for place, score in enumerate(row)
-    ]
+    }
     values = {name: np.zeros(len(judgements)) for name in MEASURES}
     for metric in ir_measures.iter_calc(list(THEIRS.values()), qrels, run):
         name = next(name for name, measure in THEIRS.items() if measure == metric.measure)

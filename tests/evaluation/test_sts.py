@@ -45,16 +45,15 @@ def test_scores_of_known_value_carry_their_protocol(folder):
     assert document["paper_row"] == result.paper_row()
     cosines = np.cos(np.radians([10, 40, 80]))
     score = result.score("STS13", "OnWN")
-    assert score.value == pytest.approx(1.0)
-    assert (score.n, score.split, score.aggregation) == (3, "OnWN", "subset")
+    assert (score.value, score.n, score.aggregation) == (pytest.approx(1.0), 3, "subset")
     np.testing.assert_allclose(result.cosines["STS13"]["OnWN"], cosines, atol=1e-6)
     protocol = document["paper_protocol"]
     assert protocol["STS-B"] == {
         "task": "STSBenchmark", "split": "test", "aggregation": "subset", "metric": "spearman",
         "n": 3, "value": pytest.approx(1.0), "source": "SentEval files",
     }  # fmt: skip
-    assert protocol["STS13"]["split"] == "FNWN+headlines+OnWN"
-    assert (protocol["STS13"]["aggregation"], protocol["STS13"]["n"]) == ("all", 9)
+    wanted = {"split": "FNWN+headlines+OnWN", "aggregation": "all", "n": 9}
+    assert protocol["STS13"].items() >= wanted.items()
     # 25 sub-sets or splits and three aggregations of each of the seven sets.
     assert len(document["scores"]) == 24 + 6 + 3 * 7
 
@@ -209,18 +208,14 @@ def hub(datasets, monkeypatch):
     return rows
 
 
-def hashed(texts):
-    return np.array([[len(text), hash(text) % 97, 1.0] for text in texts], np.float32)
-
-
 def test_the_copies_become_the_seven_tasks(hub):
     tasks = load_sts_hub()
-    counts = {name: {s: len(p) for s, p in task.subsets.items()} for name, task in tasks.items()}
-    assert counts == {name: {"test": size} for name, size in SIZES.items()} | {
-        "STSBenchmark": {"dev": 27, "test": 26},
-        "SICKRelatedness": {"test": 17},
+    counts = {(name, split): len(p) for name in tasks for split, p in tasks[name].subsets.items()}
+    assert counts == {(name, "test"): size for name, size in SIZES.items()} | {
+        ("STSBenchmark", "dev"): 27,
+        ("SICKRelatedness", "test"): 17,
     }
-    result = evaluate_sts(hashed, tasks)
+    result = evaluate_sts(lambda texts: np.array([[len(text), 9.0] for text in texts]), tasks)
     assert list(result.paper_row()) == [*PAPER_COLUMNS.values(), "Avg"]
     assert ("STS12", "mean") not in {(score.task, score.column) for score in result.scores}
     assert result.headlines()["STS12"].source == "mteb/sts12-sts@a0d554a6 (test)"

@@ -135,9 +135,8 @@ def test_bad_rows_are_named_with_their_line(tmp_path, load, name, text, message)
 
 def test_a_column_says_which_pairs_belong_together(tmp_path):
     expected = [("q 1", "d 1"), ("q 2", "d 2"), ("q 3", "d 3"), ("q 4", "d 4")]
-    table = write(
-        tmp_path / "p.csv", "page,left,right\nx,q 1,d 1\nx,q 2,d 2\n,q 3,d 3\n ,q 4,d 4\n"
-    )
+    rows = "page,left,right\nx,q 1,d 1\nx,q 2,d 2\n,q 3,d 3\n ,q 4,d 4\n"
+    table = write(tmp_path / "p.csv", rows)
     rows = zip(expected, (7, "7", None, ""), strict=True)
     records = [{"query": q, "document": d, "page": page, "id": 1} for (q, d), page in rows]
     lines = write(tmp_path / "p.jsonl", "\n".join(map(json.dumps, records)))
