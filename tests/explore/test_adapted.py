@@ -37,15 +37,11 @@ def session(adapted):
 def test_base_and_adapted_model_are_opened(adapted, session, toy_model):
     assert [model.name for model in session.models] == ["bert", "run"]
     assert session.corpus == "docs.jsonl, its test pairs"
-    texts = sentences(5)
-    start = load_encoder(
-        str(toy_model), EncoderSettings(pooling="last2", query_prompt="look for: ")
-    )
-    result = load_encoder(str(adapted.run.folder))
-    for model, encoder in zip(session.models, (start, result), strict=True):
-        assert np.allclose(
-            model.encode.queries(texts), encoder.embed(texts, side="query"), atol=1e-6
-        )
+    texts, settings = sentences(5), EncoderSettings(pooling="last2", query_prompt="look for: ")
+    encoders = load_encoder(str(toy_model), settings), load_encoder(str(adapted.run.folder))
+    for model, encoder in zip(session.models, encoders, strict=True):
+        wanted = encoder.embed(texts, side="query")
+        assert np.allclose(model.encode.queries(texts), wanted, atol=1e-6)
 
 
 def test_the_ranks_are_those_of_adapt(adapted, session):
@@ -70,8 +66,7 @@ def test_the_ranks_are_those_of_adapt(adapted, session):
 def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge):
     """The rests of passages and the halves of sentences begin anywhere."""
     count = 120
-    names = sentences(count)
-    said = [f"The boat is called {name}. It sails to port {name[::-1]}." for name in names]
+    said = [f"The boat is {name}. It sails to port {name[::-1]}." for name in sentences(count)]
     for number in range(0, count, 3):
         text = "\n\n".join(said[number : number + 3])
         (tmp_path / f"{number}.md").write_text(f"# Note {number}\n\n{text}\n")

@@ -41,9 +41,13 @@ def session():
     return session_of()
 
 
+def client_of(session):
+    return TestClient(make_app(session), base_url=f"http://{HOST}")
+
+
 @pytest.fixture(scope="module")
 def client(session):
-    return TestClient(make_app(session), base_url=f"http://{HOST}")
+    return client_of(session)
 
 
 def text_of(page):
@@ -72,9 +76,8 @@ def test_one_model_stands_alone():
     (hits,) = alone.neighbours(QUERY, 3).lists
     assert [(hit.other_rank, hit.shared) for hit in hits] == [(None, False)] * 3
     assert alone.similarities("a\nb\nc").differences == ()
-    client = TestClient(make_app(alone), base_url=f"http://{HOST}")
     for path in (f"/?q={QUERY}", "/similarities", "/geometry"):
-        page = client.get(path)
+        page = client_of(alone).get(path)
         assert page.status_code == 200
         assert "under B" not in page.text
         assert "both" not in text_of(page.text)
@@ -97,18 +100,14 @@ def test_the_page_has_both_lists(client, session):
 
 
 def test_queries_that_changed_most_are_offered_first(client):
-    searched = TestClient(make_app(session_of(changes=CHANGES)), base_url=f"http://{HOST}")
-    first, plain = searched.get("/").text, client.get("/").text
-    assert "Changed most" not in plain
+    searched = client_of(session_of(changes=CHANGES))
+    first = searched.get("/").text
+    assert "Changed most" not in client.get("/").text
     read = text_of(first)
     assert read.index("Changed most") < read.index("Some sentences of the corpus")
     gained, lost = CHANGES.gained, CHANGES.lost
-    for line in (
-        f"Gained {gained[0].query} rank 1,204 → 1",
-        f"{gained[1].query} rank 12.5 → 3",
-        f"Lost {lost[0].query} rank 2 → 31",
-    ):
-        assert line in read
+    for one, ranks in zip((*gained, *lost), ("1,204 → 1", "12.5 → 3", "2 → 31"), strict=True):
+        assert f"{one.query} rank {ranks}" in read
     section = first[first.index('id="changed"') : first.index('id="examples"')]
     links = [unescape(link) for link in re.findall(r'<a dir="auto" href="([^"]+)"', section)]
     for link, one in zip(links, (*gained, *lost), strict=True):
@@ -119,13 +118,8 @@ def test_queries_that_changed_most_are_offered_first(client):
         )
         assert right in text_of(page)
         assert unescape(re.search(r'<input id="q"[^>]*value="([^"]*)"', page)[1]) == one.query
-        found = re.findall(r"\d\.\d{3}</span>.*?</li>", page, re.DOTALL)
-        marked = [text_of(hit) for hit in found if "the right text" in hit]
-        assert all(one.right in hit for hit in marked)
         lists = searched.get(link.replace("k=10", "k=100")).text
         assert lists.count("<strong>the right text</strong>") == 2
-        assert page.count("<img") == 1
-        assert "<script" not in page
     assert "Its right text" not in searched.get("/", params={"q": QUERY}).text
 
 
@@ -148,28 +142,25 @@ def test_similarities_are_those_of_a_loop(client, session):
 
     page = client.post("/similarities", data={"sentences": "\n".join(lines)})
     cells = re.findall(r"<td class=[^>]*>(-?\d\.\d\d)</td>", page.text)
-    expected = [f"{value + 0.0:.2f}" for matrix in result.matrices for value in matrix.flat]
-    assert list(map(float, cells)) == pytest.approx(list(map(float, expected)), abs=0.011)
+    assert list(map(float, cells)) == pytest.approx(np.ravel(result.matrices).tolist(), abs=0.006)
     assert page.text.count("differs") == 2 * 2 * 3
 
 
 def test_geometry_is_what_the_measures_say(client, session):
     measured = geometry_of(session)
-    described = [describe(model.sample) for model in session.models]
     name, _, values = measured["measures"][0]
     assert name == "effective rank"
-    assert values == [f"{d['effective_rank']:.4g}" for d in described]
+    assert values == [f"{describe(one.sample)['effective_rank']:.4g}" for one in session.models]
     page = client.get("/geometry").text
     assert page.count("<svg") == 1
     assert all(f">{value}<" in page for *_, values in measured["measures"] for value in values)
     few = session_of(texts=TEXTS[:5])
     assert geometry_of(few) is None
-    page = TestClient(make_app(few), base_url=f"http://{HOST}").get("/geometry")
-    assert "too few texts" in page.text
+    assert "too few texts" in client_of(few).get("/geometry").text
 
 
 def test_texts_and_names_are_escaped():
-    client = TestClient(make_app(session_of(changes=CHANGES)), base_url=f"http://{HOST}")
+    client = client_of(session_of(changes=CHANGES))
     sent = {"sentences": f"{EVIL}\n{EVIL_NAME}"}
     answers = [
         *(client.get(path, params={"q": EVIL, "k": "<b>"}) for path in ("/", "/similarities")),
@@ -194,23 +185,18 @@ def test_answers_forbid_everything_from_other_sites(client):
 
 
 def test_bad_questions_are_refused_in_a_sentence(client):
-    for path, message in (
-        ("/?q=", "Type a sentence"),
-        ("/?q=cat&k=0", f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"),
-        (f"/?q=cat&k={'9' * 5000}", f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"),
-        ("/?q=cat&k=x", f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"),
-    ):
-        page = client.get(path)
-        assert page.status_code == 400
-        assert message in text_of(page.text)
-        assert 'role="alert"' in page.text
+    wrong = f"Number of neighbours: expected 1 to {MOST_NEIGHBOURS}"
+    asked = {f"/?q=cat&k={k}": wrong for k in ("0", "9" * 5000, "x")} | {"/?q=": "Type a sentence"}
+    answers = [(client.get(path), message) for path, message in asked.items()]
     for text, message in (
         ("a\n" * (MOST_SENTENCES + 1), "41 sentences: expected 2 to 40"),
         (f"a\n{'b' * (LONGEST + 1)}", "A sentence of 2,001 characters"),
     ):
-        page = client.post("/similarities", data={"sentences": text})
+        answers.append((client.post("/similarities", data={"sentences": text}), message))
+    for page, message in answers:
         assert page.status_code == 400
         assert message in text_of(page.text)
+        assert 'role="alert"' in page.text
 
 
 def test_a_session_has_the_encoders_vectors(toy_model, tmp_path):
@@ -231,9 +217,5 @@ def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
     (tmp_path / "captions.txt.gz").write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\n"))
     parts = "# The title\n\n## Of cats\n\nOne cat sat here. It slept.\n\n## Of dogs\n\nTwo dogs ran off."
     (tmp_path / "notes.md").write_text(parts)
-    passages = ["One cat sat here. It slept.", "Two dogs ran off."]
-    assert sorted(read_corpus([str(tmp_path)], "text", "utf-8", Silent())) == [
-        "A dog runs.",
-        "A dog.",
-        *passages,
-    ]
+    found = sorted(read_corpus([str(tmp_path)], "text", "utf-8", Silent()))
+    assert found == ["A dog runs.", "A dog.", "One cat sat here. It slept.", "Two dogs ran off."]

@@ -1,7 +1,5 @@
 """The pages of `explore` in headless Chromium: typed in, read, quiet, readable, safe."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from browsing import SCREENS, open_page, requests, require_readable
 from explore_session import CHANGES, served, session_of
@@ -10,7 +8,7 @@ pytest.importorskip("selenium", reason="selenium is not installed (the extra dev
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
 from selenium.common.exceptions import WebDriverException
-from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -29,22 +27,22 @@ def session():
 
 
 @pytest.fixture(scope="module")
-def address(session) -> Iterator[str]:
+def address(session):
     with served(session) as url:
         yield url
 
 
 @pytest.fixture
-def browser(chromium, address) -> Chrome:
+def browser(chromium, address):
     open_page(chromium, address)
     return chromium
 
 
-def find(browser: Chrome, query: str) -> list:
+def find(browser, query):
     return browser.find_elements(By.CSS_SELECTOR, query)
 
 
-def leave(browser: Chrome, act: Callable[[], object]) -> None:
+def leave(browser, act):
     """Do what leads to another page, and wait for it."""
     browser.execute_script("window.old = true")
     act()
@@ -52,21 +50,6 @@ def leave(browser: Chrome, act: Callable[[], object]) -> None:
     # Between two pages the driver has errors of several kinds.
     wait = WebDriverWait(browser, 60, ignored_exceptions=[WebDriverException])
     wait.until(lambda _: browser.execute_script(arrived))
-
-
-def read_lists(browser: Chrome) -> list[list[tuple[str, str]]]:
-    return [
-        [
-            (hit.find_element(By.CSS_SELECTOR, ".cosine").text, hit.find_element(By.TAG_NAME, "a").text)
-            for hit in column.find_elements(By.TAG_NAME, "li")
-        ]
-        for column in find(browser, ".hits")
-    ]  # fmt: skip
-
-
-def expected(session, query: str, k: int) -> list[list[tuple[str, str]]]:
-    lists = session.neighbours(query, k).lists
-    return [[(f"{hit.cosine:.3f}", hit.text) for hit in hits] for hits in lists]
 
 
 def test_type_search_read_and_follow_by_keyboard(browser, address, session):
@@ -83,17 +66,13 @@ def test_type_search_read_and_follow_by_keyboard(browser, address, session):
     WebDriverWait(browser, 60).until(lambda _: browser.execute_script(focused) == "q")
     leave(browser, ActionChains(browser).send_keys(QUERY, Keys.ENTER).perform)
     assert find(browser, "h2")[0].text == QUERY
-    lists = read_lists(browser)
-    assert [len(hits) for hits in lists] == [10, 10]
-    assert lists == expected(session, QUERY, 10)
-    alone = sum(not hit.shared for hits in session.neighbours(QUERY, 10).lists for hit in hits)
-    assert len(find(browser, ".alone")) == alone > 0
-
     near = find(browser, ".hits a")[1]
     followed = near.text
     leave(browser, near.click)
-    assert read_lists(browser) == expected(session, followed, 10)
-
+    lists = session.neighbours(followed, 10).lists
+    assert [link.text for link in find(browser, ".hits a")] == [
+        hit.text for hits in lists for hit in hits
+    ]
     assert browser.get_log("browser") == []
     asked = requests(browser)
     assert len(asked) >= 4
@@ -103,9 +82,8 @@ def test_type_search_read_and_follow_by_keyboard(browser, address, session):
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_structure_for_screen_readers(browser, address, page):
     browser.get(address + page)
-    assert len(find(browser, "html[lang=en]")) == len(find(browser, "main")) == 1
-    assert len(find(browser, "h1")) == 1
-    assert len(find(browser, "nav a[aria-current=page]")) == 1
+    for once in ("html[lang=en]", "main", "h1", "nav a[aria-current=page]"):
+        assert len(find(browser, once)) == 1
     for field in find(browser, "input, textarea"):
         assert find(browser, f"label[for={field.get_attribute('id')}]")
     assert len(find(browser, "table")) == len(find(browser, "table > caption"))
