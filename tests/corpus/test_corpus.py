@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
 from toy import sentences
 
 from isospace.config import CorpusConfig
@@ -41,16 +40,6 @@ def load(folder: Path, *files: str, exclude: tuple[str, ...] = (), **options: ob
 )
 def test_clean(text, expected):
     assert clean(text) == expected
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.text())
-def test_clean_text_is_clean(text):
-    once = clean(text)
-    assert clean(once) == once
-    assert len(once.splitlines()) <= 1
-    assert once == once.strip()
-    once.encode()
 
 
 def test_every_line_is_counted_once(tmp_path):

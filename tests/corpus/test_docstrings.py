@@ -31,8 +31,8 @@ def f(x, axis):
     """
     Return the sum of all values along an axis.
 
-    The values are added in pairs, so that the rounding error of
-    the result grows with the logarithm of their number [1]_.
+    The values are added in pairs, so that the error
+    grows with their number [1]_.
 
     Parameters
     ----------
@@ -105,29 +105,22 @@ print("This is not a docstring of anything.")
 def test_docstrings_of_a_module():
     [numpy_style] = extract(NUMPY_STYLE.encode(), "package/sub/a.py")
     assert (numpy_style.title, numpy_style.group) == ("f", "package/sub/a.py")
-    summary = (
-        "Return the sum of all values along an axis.",
-        "The values are added in pairs, so that the rounding error of the result grows with the "
-        "logarithm of their number.",
-    )
+    first = "Return the sum of all values along an axis."
+    second = "The values are added in pairs, so that the error grows with their number."
     values = "The values to be added, which are not changed."
     assert [one for one in numpy_style.sections if one.paragraphs] == [
-        Section("", 0, summary),
+        Section("", 0, (first, second)),
         Section("Parameters", 1, (values, "The axis that goes away. It is counted from zero.")),
         Section("See Also", 1, ("The same divided by the number of values.",)),
         Section("Notes", 1, ("The method total is an alias of this function.",)),
     ]
     [google_style, called] = extract(GOOGLE_STYLE.encode(), "b.py")
     assert (google_style.title, called.title) == ("C", "h")
+    items = "The first item of the list.", "The second item of the list."
     assert [(one.heading, *one.paragraphs) for one in google_style.sections] == [
         ("", "Applies a linear map to the incoming data."),
         ("", "The number of values that come in.", "Are handed to the parent class as they are."),
-        (
-            "",
-            "The mapped data of the same shape as the input.",
-            "The first item of the list.",
-            "The second item of the list.",
-        ),
+        ("", "The mapped data of the same shape as the input.", *items),
     ]
     assert prose_sentences(called) == [
         "Computes the natural logarithm of every value.",
@@ -241,12 +234,10 @@ def in_modules(pairs: list[Pair], size: int = 10) -> list[tuple[str, Pair]]:
 
 def test_split_pairs_drops_repeats_and_does_not_depend_on_order():
     pairs = in_modules(made_pairs(450))
-    repeats = [
-        ("other.py", (pairs[0][1][0], "another description")),
-        ("other.py", (pairs[1][1][0].upper() + "!", "a third description")),
-        ("other.py", ("another summary", pairs[2][1][1])),
-        ("other.py", pairs[3][1]),
-    ]
+    texts = [pair for _, pair in pairs[:4]]
+    again = [(texts[0][0], "another one"), (texts[1][0].upper() + "!", "a third one")]
+    again += [("another summary", texts[2][1]), texts[3]]
+    repeats = [("other.py", pair) for pair in again]
     split = split_pairs([*pairs, *repeats])
     assert split == split_pairs([*repeats, *reversed(pairs)])
     assert len(split.dev) <= 150
@@ -293,9 +284,8 @@ def made_package(folder: Path, modules: int = 60, functions: int = 10) -> list[D
     for number in range(modules):
         source = []
         for _ in range(functions):
-            parts = [sentence(2), f"{sentence(5)} {sentence(4)}", "Args:", f"    x: {sentence(7)}"]
-            parts[-1] += f"\n    y: {sentence(6)}"
-            text = "\n\n".join(parts)
+            arguments = f"    x: {sentence(7)}\n    y: {sentence(6)}"
+            text = "\n\n".join([sentence(2), f"{sentence(5)} {sentence(4)}", "Args:", arguments])
             source.append(f'def {word()}_{word()}(x):\n    """{text}"""\n')
         (folder / f"m{number}.py").write_text("\n".join(source))
     return read_docstrings(f"docstrings:{folder}")

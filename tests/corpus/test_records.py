@@ -37,12 +37,6 @@ def put(folder: Path, name: str, content: bytes | str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
-def test_every_format_gives_the_texts(tmp_path, suffix):
-    rows = [{"id": i, "text": text} for i, text in enumerate(TEXTS)]
-    assert load(write_rows(tmp_path / f"a.{suffix}", rows)) == TEXTS
-
-
 def test_compressed_files_in_several_parts(tmp_path):
     content = "".join(f"{text}\n" for text in TEXTS).encode()
     half = len(content) // 2
