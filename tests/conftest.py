@@ -3,8 +3,6 @@
 Of several processes (pytest-xdist) the first only hands tests out, and needs none of it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 

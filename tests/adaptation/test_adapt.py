@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -46,7 +47,6 @@ from isospace.training.train import train
 CLOSED_FORMS, OF_TEXTS = (
     list(dict.fromkeys(one.kind for one in maps.before_training)) for maps in (PAIR_MAPS, TEXT_MAPS)
 )
-"""The kinds that are tried before training, on a corpus with pairs and without."""
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +91,9 @@ def adapted(config, seen):
 
 def test_candidates_stand_in_order_and_one_is_selected(adapted):
     searched = read_candidates(adapted.run.folder)
+    trained = [f"{one}, then whitened by pairs" for one in ("fine-tuned", "merged")]
     names = [one.kind for one in searched.best]
-    assert names[: len(CLOSED_FORMS)] == CLOSED_FORMS
-    assert names[len(CLOSED_FORMS) :][:2] == [
-        "fine-tuned, then whitened by pairs",
-        "merged, then whitened by pairs",
-    ]
+    assert names[: len(CLOSED_FORMS) + 2] == [*CLOSED_FORMS, *trained]
     best = max(searched.candidates, key=lambda one: one.mrr)
     assert searched.selected.name == best.name
     assert [one.selected for one in searched.best].count(True) == 1
@@ -207,10 +204,8 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, tmp_path, monkey
         if part == "validation":
             starts.append(found)
             if len(starts) > 1:
-                return {
-                    name: replace(scores, by_seed=starts[0][name].by_seed - 0.1)
-                    for name, scores in found.items()
-                }
+                lost = {name: one.by_seed - 0.1 for name, one in starts[0].items()}
+                return {name: replace(found[name], by_seed=lost[name]) for name in found}
         return found
 
     monkeypatch.setattr(OtherText, "measure", worse)
@@ -272,21 +267,16 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monk
     finished = adapt(replace(config, text=few, output=config.output.with_name("few")))
     results, searched = finished.results, read_candidates(finished.run.folder)
     assert not results.split
-    evaluations = [
-        e["step"]
-        for e in results.training.evaluations
-        if e["step"] not in (0, results.training.choice.step)
-    ]
+    evaluations = {e["step"] for e in results.training.evaluations}
+    evaluations -= {0, results.training.choice.step}
     assert evaluations
     assert results.verdict.gain.candidates == len(searched.candidates) - 1 + len(evaluations)
     assert "tried)" in results.verdict.text
 
 
 def test_a_training_that_diverges_is_told_and_the_search_goes_on(config, monkeypatch):
-    def diverging(*_):
-        raise Diverged(7, "info_nce", float("nan"))
-
-    monkeypatch.setattr(fit_module.Fit, "_train", diverging)
+    diverged = Diverged(7, "info_nce", float("nan"))
+    monkeypatch.setattr(fit_module.Fit, "_train", Mock(side_effect=diverged))
     finished = adapt(replace(config, output=config.output.with_name("diverged")))
     searched = read_candidates(finished.run.folder)
     assert "The training diverged at update 7" in searched.notes[0]

@@ -88,9 +88,8 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
     taken = wrong = untold = untold_by_what_chose = 0
     for _ in range(cases):
         home, away = drawn(rng, [0.0] * CANDIDATES), drawn(rng, [-lost] * CANDIDATES)
-        found = dict(
-            zip([BASE_MODEL, *map(Candidate, range(1, CANDIDATES + 1))], away, strict=True)
-        )
+        states = [BASE_MODEL, *map(Candidate, range(1, CANDIDATES + 1))]
+        found = dict(zip(states, away, strict=True))
         changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
         allowed = allowed_candidates(changes, max_drop=0.5)
         places = [list(found).index(state) for state in allowed]
@@ -100,16 +99,13 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
         taken += 1
         judging, told = drawn(rng, [0.0] * CANDIDATES), drawn(rng, [-lost] * CANDIDATES)
         wrong += adapted(gain(judging[place], judging[0]))
-        untold += misses(gain(told[place], told[0]), -lost)
-        untold_by_what_chose += misses(gain(away[place], away[0]), -lost)
+        judge, chose = gain(told[place], told[0]), gain(away[place], away[0])
+        untold += not judge.low <= -lost <= judge.high
+        untold_by_what_chose += not chose.low <= -lost <= chose.high
     assert taken > cases / 10
     assert wrong <= most(cases, 0.025)
     assert untold <= most(taken, 0.05)
     assert untold_by_what_chose > most(taken, 0.05)
-
-
-def misses(found, true):
-    return not found.low <= true <= found.high
 
 
 def judged(gains, groups):

@@ -71,10 +71,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_pat
 
     closed_forms = _closed_forms
     with monkeypatch.context() as patch:
-        if at == "compared":
-            patch.setattr("isospace.adaptation.adapt._closed_forms", stopped)
-        else:
-            patch.setattr("isospace.adaptation.adapt._search", stopped)
+        step = "_closed_forms" if at == "compared" else "_search"
+        patch.setattr(f"isospace.adaptation.adapt.{step}", stopped)
         with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config, progress=Silent())
     if at == "searched":  # the models that lost are not loaded again
@@ -87,18 +85,14 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_pat
     assert_same_weights(again.run, adapted.run)
 
 
-def test_a_model_that_is_missing_is_refused_before_the_text_is_read(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.training.prepare.load_corpus", None)
-    with pytest.raises(UserError, match="none"):
-        adapt(replace(config, models=(config.models[0], "./none"), output=tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_model_that_cannot_be_trained_is_refused_by_name(config, toy_model, tmp_path):
-    static = str(write_static(toy_model, tmp_path / "static"))
-    with pytest.raises(UserError, match=static):
-        adapt(replace(config, models=(config.models[0], static), output=tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
+def test_a_model_that_cannot_be_trained_or_is_missing_is_refused_by_name(
+    config, toy_model, tmp_path, monkeypatch
+):
+    for name in (str(write_static(toy_model, tmp_path / "static")), "./none"):
+        with pytest.raises(UserError, match=name):
+            adapt(replace(config, models=(config.models[0], name), output=tmp_path / "run"))
+        assert not (tmp_path / "run").exists()
+        monkeypatch.setattr("isospace.training.prepare.load_corpus", None)  # a missing one: unread
 
 
 @pytest.mark.parametrize(

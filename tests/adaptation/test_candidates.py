@@ -44,7 +44,7 @@ def test_every_map_of_a_row_is_tried_before_and_after_training(maps):
     assert {one.share for one in last} == {0.75}
 
 
-def state(seed: int) -> dict[str, torch.Tensor]:
+def state(seed):
     draws = torch.Generator().manual_seed(seed)
     return {
         "weight": torch.randn(50, 40, generator=draws),
@@ -54,10 +54,6 @@ def state(seed: int) -> dict[str, torch.Tensor]:
     }
 
 
-def bits(tensor: torch.Tensor) -> bytes:
-    return tensor.numpy().tobytes()
-
-
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_the_ends_are_start_and_result_bit_for_bit(share):
     start, result = state(0), state(1)
@@ -65,7 +61,7 @@ def test_the_ends_are_start_and_result_bit_for_bit(share):
     merged = merge(start, result, share)
     end = (start, result)[int(share)]
     for name in ("weight", "half", "zeros"):
-        assert bits(merged[name]) == bits(end[name])
+        assert merged[name].numpy().tobytes() == end[name].numpy().tobytes()
         assert merged[name].dtype == start[name].dtype
     assert merged["positions"].tolist() == start["positions"].tolist()
 

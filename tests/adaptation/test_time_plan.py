@@ -6,14 +6,15 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from searches import short_search, small_search, write_documents
-from toy import sentences
+from toy import sentences, write_rows
 
-from isospace.adaptation import adapt as module, fine_tune, selection, time_plan
+from isospace.adaptation import adapt as module, fine_tune, time_plan
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidates import BASE_MODEL, PAIR_MAPS, THROUGH
+from isospace.adaptation.candidates import PAIR_MAPS, THROUGH
 from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.time_plan import (
@@ -33,17 +34,8 @@ from isospace.errors import Interrupted
 from isospace.training.fit import Fit
 from isospace.training.loop import FEWEST_UPDATES, Loop, evaluation_steps
 
-PLAN = TimePlan(
-    until=360,
-    update=1,
-    evaluation=3,
-    validating=40,
-    testing=40,
-    token=0.5,
-    trainings=1,
-    evaluations=2,
-    most=10_000,
-)
+SECONDS = {"until": 360, "update": 1, "evaluation": 3, "token": 0.5}
+PLAN = TimePlan(**SECONDS, validating=40, testing=40, trainings=1, evaluations=2, most=10_000)
 
 
 @pytest.mark.parametrize("trainings", [1, 2, 3])
@@ -106,9 +98,9 @@ def ended(plan, update, evaluation, token):
 @pytest.mark.parametrize("pace", [0.25, 0.5, 1, 1.5])
 @pytest.mark.parametrize("mistimed", ["update", "evaluation", "token", "update evaluation token"])
 def test_a_training_ends_in_time_and_not_early_whatever_was_mistimed(mistimed, pace):
-    usual = {"update": 1.0, "evaluation": 3.0, "token": 0.5}
-    wrong = {name: pace * usual[name] for name in mistimed.split()}
-    assert 300 < ended(PLAN, **(usual | wrong)) <= 360
+    true = {name: SECONDS[name] for name in ("update", "evaluation", "token")}
+    true |= {name: pace * SECONDS[name] for name in mistimed.split()}
+    assert 300 < ended(PLAN, **true) <= 360
 
 
 def test_the_first_update_warms_up_and_old_ones_are_forgotten():
@@ -221,26 +213,11 @@ def test_a_machine_too_slow_for_a_merge_trains_without_one(config, clock, monkey
     monkeypatch.setattr(TimePlan, "allows_another", lambda *_: False)
     finished = adapt(replace(config, budget=(60, "minutes")))
     assert finished.results.training.steps >= FEWEST_UPDATES
-    kinds = [one.kind for one in read_candidates(finished.run.folder).candidates]
+    searched = read_candidates(finished.run.folder)
+    kinds = [one.kind for one in searched.candidates]
     assert any(kind.startswith("fine-tuned") for kind in kinds)
     assert not any(kind.startswith("merged") for kind in kinds)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("there_is_time", "tried"), [(True, 3), (False, 0)])
-def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
-    config, clock, monkeypatch, there_is_time, tried
-):
-    """Nothing that is trained is allowed, so that each step is a reason for the next."""
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
-    monkeypatch.setattr(selection, "allowed_candidates", lambda *_: [BASE_MODEL])
-    monkeypatch.setattr(TimePlan, "allows_another", lambda *_: there_is_time)
-    finished = adapt(replace(config, budget=(22 / 60, "minutes")))
-    searched = read_candidates(finished.run.folder)
-    merged = [one for one in searched.candidates if one.kind.startswith("merged")]
-    assert len([one for one in merged if one.name.endswith(THROUGH.name)]) == tried
-    told = "The budget ended before all merged models were tried." in searched.notes
-    assert told == (not there_is_time)
+    assert "The budget ended before all merged models were tried." in searched.notes
 
 
 def test_another_is_tried_where_it_and_what_judges_end_in_time():
@@ -253,13 +230,11 @@ def test_another_is_tried_where_it_and_what_judges_end_in_time():
 def spelled(toy_model, tmp_path_factory):
     """Words that the tokenizer spells letter by letter, in passages of which some are cut."""
     folder = tmp_path_factory.mktemp("spelled")
-    rows = write_documents(folder / "known.jsonl").read_text().splitlines()[:400]
-    rows = [
-        {key: re.sub("[a-z]+", r"\g<0>zu", text) for key, text in json.loads(row).items()}
-        for row in rows
-    ]
-    file = folder / "spelled.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
+    rows = []
+    for line in write_documents(folder / "known.jsonl").read_text().splitlines()[:400]:
+        row = json.loads(line)
+        rows.append({key: re.sub("[a-z]+", r"\g<0>zu", text) for key, text in row.items()})
+    file = write_rows(folder / "spelled.jsonl", rows)
     searched = short_search(file, toy_model, folder / "run")
     text = replace(searched.text, held_out=60)
     return replace(searched, text=text, budget=(50_000, "tokens"))
@@ -352,11 +327,9 @@ def test_a_budget_that_is_short_measures_less_and_says_so(spelled, tmp_path, mon
     whole = adapt(replace(spelled, budget=(100, "tokens"), output=tmp_path / "whole")).results
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 1.0)
 
-    def stopped(*_):
-        raise KeyboardInterrupt
-
     config = replace(spelled, budget=(1, "minutes"), output=tmp_path / "run")
     with monkeypatch.context() as patch:
+        stopped = Mock(side_effect=KeyboardInterrupt)
         patch.setattr("isospace.adaptation.selection.run_results", stopped)
         with pytest.raises(Interrupted):
             adapt(config)

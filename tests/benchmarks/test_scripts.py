@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from searches import write_documents
+from toy import write_rows
 
 from isospace.comparison.compare import compare
 from isospace.config import EvaluateConfig, TrainConfig
@@ -79,9 +80,7 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(script, base, toy_corpu
     shutil.rmtree(there / "simcse" / "seed-43")
     archive.unpack(kept, there, corpus, tmp_path)
     runs = [Run(folder) for folder in sorted(there.glob("simcse/seed-*"))]
-    assert [run.items("after").keys() for run in runs] == [
-        run.items("before").keys() for run in runs
-    ]
+    assert all(run.items("after").keys() == run.items("before").keys() for run in runs)
     written = [run.results_path.stat().st_mtime_ns for run in runs]
     assert len(written) == 2
     moved = replace(base, text=replace(base.text, corpus=(str(corpus),)))
@@ -108,12 +107,10 @@ def test_the_published_page_is_what_its_archive_says(script):
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_what_is_carried_has_the_hash_of_what_is_made(script, name):
-    path = DATA / f"{name}.jsonl.gz"
-    assert (
-        hashlib.sha256(gzip.decompress(path.read_bytes())).hexdigest()
-        == script("other_text_sets").HASHES[name]
-    )
-    assert path.stat().st_size < 160_000
+    packed = (DATA / f"{name}.jsonl.gz").read_bytes()
+    found = hashlib.sha256(gzip.decompress(packed)).hexdigest()
+    assert found == script("other_text_sets").HASHES[name]
+    assert len(packed) < 160_000
 
 
 def test_only_packages_whose_licence_is_there_are_carried(script):
@@ -139,23 +136,17 @@ def write_set(folder):
     """600 documents, some without a title or a text; 40 queries, one of a document's own id."""
     (folder / "qrels").mkdir(parents=True)
     lines = write_documents(folder / "rows.jsonl").read_text().splitlines()[:600]
-    rows = [json.loads(line) for line in lines]
-    documents = [
-        {
-            "_id": f"d{number}",
-            "title": row["title"] if number % 10 else "",
-            "text": row["text"] if number != 5 else "",
-            "metadata": {},
-        }
-        for number, row in enumerate(rows)
-    ]
+    documents = [{"_id": f"d{number}"} | json.loads(line) for number, line in enumerate(lines)]
     queries = [
-        {"_id": f"q{number}" if number else "d9", "text": row["title"], "metadata": {}}
-        for number, row in enumerate(rows[:40])
+        {"_id": f"q{number}" if number else "d9", "text": row["title"]}
+        for number, row in enumerate(documents[:40])
     ]
+    documents = [
+        row | ({} if number % 10 else {"title": ""}) for number, row in enumerate(documents)
+    ]
+    documents[5]["text"] = ""
     for name, content in (("corpus", documents), ("queries", queries)):
-        text = "".join(json.dumps(row) + "\n" for row in content)
-        (folder / f"{name}.jsonl").write_text(text)
+        write_rows(folder / f"{name}.jsonl", content)
     judged = [f"{query['_id']}\td{number}\t1\n" for number, query in enumerate(queries)]
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged))
     return folder
@@ -172,9 +163,8 @@ def test_one_command_fills_the_record_and_the_page(beir, toy_model, tmp_path, mo
     beir.main()
     *earlier, run = json.loads(beir.RECORD.read_text())
     assert earlier == json.loads(published)
-    assert (run["set"], run["by"], run["queries"], run["documents"]) == (
-        "nfcorpus", "A Stranger", 40, 600,
-    )  # fmt: skip
+    about = {"set": "nfcorpus", "by": "A Stranger", "queries": 40, "documents": 600}
+    assert run.items() >= about.items()
     corpus = (folder / "corpus.jsonl").read_bytes()
     assert run["files"]["corpus.jsonl"] == hashlib.sha256(corpus).hexdigest()
     assert list(run["rows"]) == list(beir.ROWS)
@@ -188,7 +178,6 @@ def test_one_command_fills_the_record_and_the_page(beir, toy_model, tmp_path, mo
     for row in ("whitened by pairs", "adapt", "queries alone"):
         gained = run["rows"][row]["nDCG@10"][0] - run["rows"]["base model"]["nDCG@10"][0]
         assert run["rows"][row]["gain"][0] == pytest.approx(gained, abs=2e-3)
-        assert run["rows"][row]["minutes"] > 0
     assert "A Stranger" in beir.PAGE.read_text()
 
 

@@ -11,7 +11,6 @@ from command_line import run
 from toy import sentences
 
 from isospace.cli import _parse
-from isospace.commands.listing import Doctor
 
 
 @pytest.mark.parametrize(
@@ -19,46 +18,27 @@ from isospace.commands.listing import Doctor
     [
         (["train"], "--corpus is missing"),
         (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
-        (
-            ["train", "--corpus", "x", "--budget", "--seed", "3"],
-            "--budget: expected one argument",
-        ),
-        (
-            ["train", "--corpus", "x", "--budget", "10", "--seed", "3"],
-            "--budget 10: expected a number of sentences, tokens, epochs or minutes, such as",
-        ),
-        (
-            ["train", "--corpus", "x", "--budget", "10 minuts"],
-            "--budget 10 minuts: expected a number of sentences, tokens, epochs or minutes",
-        ),
-        (
-            ["train", "--corpus", "x", "--modle", "y"],
-            "--modle: no such option. Did you mean --model",
-        ),
+        (["train", "--budget", "--seed", "3"], "--budget: expected one argument"),
+        (["train", "--budget", "10", "--seed", "3"], "--budget 10: expected a number of sentences"),
+        (["train", "--budget", "10 minuts"], "--budget 10 minuts: expected a number of sentences"),
+        (["train", "--modle", "y"], "--modle: no such option. Did you mean --model"),
         (["trian", "x"], "trian: no such command. Did you mean train?"),
         (
-            ["train", "--corpus", "x", "--precision=bf61"],
+            ["train", "--precision=bf61"],
             "isospace: --precision bf61: expected auto, bf16 or float32. `isospace train --help`",
         ),
         (["whiten", "--by", "words"], "isospace: --by words: expected pairs or texts. `iso"),
         (["whiten", "--power", "half"], "isospace: --power half: expected a number or auto."),
         (["whiten", "--model", "x"], "isospace: --model: write its value alone, without"),
-        (["train", "--lora", "x"], "isospace: --lora x: expected a whole number. `iso"),
         (["adapt", "--max-drop", "x"], "isospace: --max-drop x: expected a number. `iso"),
         (["train", "simcse", "--head", "x"], "isospace: --head x: expected "),
-        (
-            ["train", "--corpus", "x", "--seed", "3", "simsce"],
-            "simsce: no such objective. Did you mean simcse",
-        ),
+        (["train", "--seed", "3", "simsce"], "simsce: no such objective. Did you mean simcse"),
         (["train", "--corpus", "x", "simsce"], "simsce: no such objective. Did you mean simcse"),
         (["train", "simcse", "--temprature", "1"], "no such option. Did you mean --temperature"),
         (["train", "simcse", "--batch-size", "8"], "--batch-size: write it before the obj"),
         (["train", "--temperature", "1", "simcse"], "--temperature: write it after the obj"),
         (["train", "--temperature", "1"], "--temperature: write it after the obj"),
-        (
-            ["train", "--seed", 99 * "x"],
-            f"isospace: --seed {99 * 'x'}: expected a whole number. `iso",
-        ),
+        (["train", "--seed", 99 * "x"], f"--seed {99 * 'x'}: expected a whole number. `iso"),
         (["encode"], "isospace: MODEL and --output: missing. `isospace encode --help` lists"),
         (["search", "--hybrid=yes", "x"], "isospace: --hybrid: ignored explicit argument 'yes'"),
         (["encode", "--bogus"], "--bogus: no such option"),
@@ -91,17 +71,14 @@ def test_train_then_report_and_evaluate(capsys, toy_model, toy_corpus, tmp_path)
 
     status, out, _ = run(capsys, "report", run_folder, "--json")
     assert status == 0
-    row = json.loads(out)["runs"][0]
-    assert row["objective"] == "simcse"
+    assert json.loads(out)["runs"][0]["objective"] == "simcse"
 
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a}\t{a} and more\n" for a in sentences(20)), encoding="utf-8")
     for model in (run_folder, run_folder / "model"):
         status, out, _ = run(capsys, "evaluate", model, "--own", pairs, "--json")
         assert status == 0
-        report = json.loads(out)
-        assert report["own"][0]["n"] == 20
-        assert report["pooling"] == "mean"
+        assert json.loads(out)["own"][0]["n"] == 20
     status, out, _ = run(capsys, "evaluate", run_folder, "--own", pairs)
     assert "MRR" in out
 
@@ -116,14 +93,6 @@ def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_pa
     assert found["config"]["objective"]["name"] == "whitenedcse"
     assert found["use"].startswith("Use ")
     assert found["load_it"] == f'SentenceTransformer("{tmp_path / "run" / "model"}")'
-
-
-def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
-    def interrupt(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Doctor, "run", interrupt)
-    assert run(capsys, "doctor") == (1, "", "isospace: interrupted\n")
 
 
 @pytest.mark.parametrize(
@@ -155,17 +124,10 @@ def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
     assert err.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["train", "--corpus", "x"], ["10", "minutes"]),
-        (["adapt", "x"], ["1 minute"]),
-    ],
-)
-def test_a_budget_is_one_word_or_two(command, words):
-    amount = float(words[0].split()[0])
-    for given in (["--budget", *words], [f"--budget={' '.join(words)}"]):
-        assert _parse([*command, *given, "--seed", "7"]).config.budget == (amount, "minutes")
+@pytest.mark.parametrize("given", [["10", "minutes"], ["10 minutes"]])
+def test_a_budget_is_one_word_or_two(given):
+    for words in (["--budget", *given], [f"--budget={' '.join(given)}"]):
+        assert _parse(["train", *words, "--seed", "7"]).config.budget == (10.0, "minutes")
 
 
 @pytest.mark.parametrize(

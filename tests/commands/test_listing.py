@@ -4,7 +4,6 @@ import json
 
 from command_line import run
 
-from isospace.commands.listing import overview
 from isospace.config import TrainConfig
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
@@ -20,8 +19,6 @@ def test_objectives(capsys):
 
 def test_recipes(capsys):
     _, out, _ = run(capsys, "recipes")
-    widths = [max(len(row[column]) for row in overview()) for column in ("recipe", "aims at")]
-    assert sum(widths) + 5 + len("transfer") + 5 + 3 * 5 + 1 <= 100, "a terminal would fold"
     row = next(line for line in out.splitlines() if "scd-bert-base " in line)
     assert [cell.strip() for cell in row.split("|")][3:5] == ["74.19", "85.52"]
     _, out, _ = run(capsys, "recipes", "--json")
@@ -46,11 +43,12 @@ def test_doctor_misses_each_module_that_a_command_needs(capsys, monkeypatch):
     )
     _, out, _ = run(capsys, "doctor", "--json")
     found = {finding["name"]: finding for finding in json.loads(out)}
-    onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
-    assert not onnx["ok"]
-    assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
-    assert not explore["ok"]
-    assert "without uvicorn" in explore["text"]
+    for modules, missing in (
+        ("onnx, onnxscript, onnxruntime", "without onnxruntime: pip install 'isospace[onnx]'"),
+        ("starlette, uvicorn", "without uvicorn"),
+    ):
+        assert not found[modules]["ok"]
+        assert missing in found[modules]["text"]
 
 
 def test_doctor_says_that_the_cache_cannot_be_written(capsys, monkeypatch, tmp_path):

@@ -10,11 +10,10 @@ from command_line import run
 from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
 from searches import small_search
-from toy import sentences, write_documents
+from toy import sentences, short_run, write_documents, write_rows
 
 import isospace
 from isospace.adaptation.results import read_candidates
-from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry
 from isospace.evaluation.benchmark import hard_pairs
@@ -37,16 +36,6 @@ def prompted(tmp_path_factory):
     return write_prompted(tmp_path_factory.mktemp("e5"), KINDS["e5"])
 
 
-@pytest.fixture(scope="module")
-def wanted(prompted):
-    return cosines_of(prompted)
-
-
-def cosines_of(prompted):
-    """(query, text) cosines of queries with documents."""
-    return unit_rows(prompted.queries(QUERIES)) @ unit_rows(prompted.documents(TEXTS)).T
-
-
 @pytest.fixture
 def texts(tmp_path):
     path = tmp_path / "texts.txt"
@@ -56,11 +45,9 @@ def texts(tmp_path):
 
 @pytest.fixture
 def pairs(tmp_path):
-    path = tmp_path / "pairs.jsonl"
     texts = sentences(480, seed=3)
     rows = [{"q": a, "a": b} for a, b in zip(texts[::2], texts[1::2], strict=True)]
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
-    return path
+    return write_rows(tmp_path / "pairs.jsonl", rows)
 
 
 def run_well(capsys, *words):
@@ -86,13 +73,12 @@ def said(prompted):
 
 
 def test_encode(prompted, texts, tmp_path, capsys):
-    for side in ("query", "document", None):
+    ways = {"query": prompted.queries, "document": prompted.documents, None: prompted.plain}
+    for side, encode in ways.items():
         words = ["--as", side] if side else []
-        run_well(capsys, "encode", prompted.folder, texts, "-o", tmp_path / f"{side}.npy", *words)
-        vectors = {"query": prompted.queries, "document": prompted.documents}
-        assert np.allclose(
-            np.load(tmp_path / f"{side}.npy"), vectors.get(side, prompted.plain)(TEXTS), atol=1e-6
-        )
+        out = tmp_path / f"{side}.npy"
+        run_well(capsys, "encode", prompted.folder, texts, "-o", out, *words)
+        assert np.allclose(np.load(out), encode(TEXTS), atol=1e-6)
     out = tmp_path / "given.npy"
     words = ["--as", "query", "--query-prompt", "the cat: "]
     _, err = run_well(capsys, "encode", prompted.folder, texts, "-o", out, *words)
@@ -104,7 +90,8 @@ def test_encode(prompted, texts, tmp_path, capsys):
     assert "--as query" in err
 
 
-def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
+def test_index_and_search(prompted, texts, tmp_path, capsys):
+    wanted = unit_rows(prompted.queries(QUERIES)) @ unit_rows(prompted.documents(TEXTS)).T
     folder = tmp_path / "index"
     _, err = run_well(capsys, "index", texts, "--model", prompted.folder, "--to", folder)
     assert said(prompted) in err
@@ -130,21 +117,16 @@ def test_evaluate(prompted, tmp_path, pairs, capsys):
 def test_train_on_pairs_of_documents(prompted, tmp_path):
     """A title or heading is a query, what stands under it a document; of crops one is each."""
     folder = write_documents(tmp_path / "documents")
-    text = CorpusConfig(
-        corpus=(str(folder),), test_relation="heading-section", near_duplicates=False
-    )
-    config = TrainConfig(
-        text=text,
+    config = short_run(prompted.folder, folder, tmp_path / "run")
+    config = replace(
+        config,
+        text=replace(config.text, test_relation="heading-section"),
         objective=SimCSE(head="none"),
         views="pairs",
         relations=("title-passage", "crops"),
-        model=str(prompted.folder),
         batch_size=8,
         budget=(16, "sentences"),
-        learning_rate=1e-3,
         evaluations=1,
-        select="last",
-        output=tmp_path / "run",
         precision="float32",
     )
     data, loop = prepare(config, make_accelerator(config), Silent())
@@ -199,19 +181,14 @@ def test_adapt(small_split, prompted, tmp_path):
     fine_tuned = "the fine-tuned model, whitened by pairs, power "
     name = next(name for name in tried if name.startswith(fine_tuned))
     power = float(name.removeprefix(fine_tuned))
-    assert tried[name].mrr == pytest.approx(
-        mrr(whitened_by(trained, *pairs, power), chooses), abs=2e-4
-    )
-    whitened, mapped = (
-        whitened_by(prompted, *pairs),
-        tried["the base model, whitened by pairs, power 1"],
-    )
+    mapped = whitened_by(trained, *pairs, power)
+    assert tried[name].mrr == pytest.approx(mrr(mapped, chooses), abs=2e-4)
+    whitened = whitened_by(prompted, *pairs)
+    mapped = tried["the base model, whitened by pairs, power 1"]
     assert mapped.mrr == pytest.approx(mrr(whitened, chooses), abs=2e-4)
     change = mrr(whitened, definitions) - mrr(prompted.encode, definitions)
     assert mapped.other_text["definitions"].mean == pytest.approx(change, abs=2e-4)
     assert results.base.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=2e-4)
-    told = searched.better[0]
-    assert told.first[0] == first_three(prompted, told.query, told.right, judged.among)
     model = load_again(finished.model_folder)
     shipped = PromptedEncoders(model.encode_query, model.encode_document, model.encode)
     expected = results.base if results.ships_base else results.adapted
@@ -228,11 +205,3 @@ def whitened_by(encoder, first, second, power=1.0):
         return lambda texts: encode(texts) @ kernel
 
     return PromptedEncoders(*map(mapped, (encoder.queries, encoder.documents, encoder.plain)))
-
-
-def first_three(prompted, query, right, among):
-    """The texts that stand first for a query, but for others that are right for it too."""
-    cosines = unit_rows(prompted.queries([query])) @ unit_rows(prompted.documents(among.texts)).T
-    ranked = [among.texts[place] for place in np.argsort(-cosines[0])]
-    others = {among.texts[place] for place in among.right[query]} - {right}
-    return tuple(text for text in ranked if text not in others)[:3]

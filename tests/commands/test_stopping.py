@@ -18,15 +18,9 @@ def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     given = ["index", "-", "--model", str(toy_model), "--to", str(tmp_path / "out")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "isospace", *given],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
+    words, pipe = [sys.executable, "-m", "isospace", *given], subprocess.PIPE
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    process = subprocess.Popen(words, stdin=pipe, stderr=pipe, text=True, env=env)
     process.stdin.write("a sentence that waits for more\n")
     process.stdin.flush()
     until = time.monotonic() + 60

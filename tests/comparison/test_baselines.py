@@ -22,10 +22,8 @@ from isospace.training.run import Run
 
 @pytest.fixture
 def words(tmp_path):
-    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
-    lines = [
-        " ".join([word, *map(str, row)]) for word, row in zip(WORDS, vectors.tolist(), strict=True)
-    ]
+    draw = np.random.default_rng(0)
+    lines = [" ".join([word, *map(str, draw.normal(size=8).tolist())]) for word in WORDS]
     (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
     return f"glove:whitespace:{tmp_path / 'vectors.txt'}"
 

@@ -41,10 +41,8 @@ def write_scored(
         parts["group"][column] = 120 * number + np.arange(120).reshape(60, 2)
     run.write_items(**parts)
     rule = "labels" if labels else "last"
-    choice, measured = (
-        replace(run.finished.training.choice, rule=rule),
-        list(run.finished.training.evaluations),
-    )
+    choice = replace(run.finished.training.choice, rule=rule)
+    measured = list(run.finished.training.evaluations)
     measured[-1] = measured[-1] | {choice.criterion: criterion}
     change(run, choice=choice, labels=labels, evaluations=tuple(measured))
     return run

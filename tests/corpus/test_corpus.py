@@ -2,14 +2,13 @@ import io
 import random
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from toy import sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus import corpus as corpus_module
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.corpus.lines import clean
 from isospace.errors import UserError
 
@@ -19,13 +18,13 @@ LONG = (
 )
 
 
-def put(folder: Path, lines: list[str], name: str = "text.txt") -> str:
+def put(folder, lines, name="text.txt"):
     path = folder / name
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     return str(path)
 
 
-def load(folder: Path, *files: str, exclude: tuple[str, ...] = (), **options: object) -> Corpus:
+def load(folder, *files, exclude=(), **options):
     return load_corpus(CorpusConfig(corpus=files, **options), folder / "cache", exclude)
 
 
@@ -49,18 +48,10 @@ def test_every_line_is_counted_once(tmp_path):
     random.Random(1).shuffle(lines)
     lines.append("y" * 1_000_000)
     counts = load(tmp_path, put(tmp_path, lines)).counts
-    assert counts == {
-        "read": 49,
-        "empty": 2,
-        "too short": 1,
-        "too long": 2,
-        "exact duplicates": 2,
-        "near duplicates": 1,
-        "evaluation pairs": 0,
-        "related to what is held out": 0,
-        "held out": 4,
-        "for training": 37,
-    }
+    left_out = {"empty": 2, "too short": 1, "too long": 2, "exact duplicates": 2}
+    left_out |= {"near duplicates": 1, "held out": 4}
+    counted = {name: count for name, count in counts.items() if count}
+    assert counted == {"read": 49, **left_out, "for training": 37}
 
 
 def test_the_corpus_keeps_the_first_of_each_in_file_order(tmp_path):
@@ -80,11 +71,8 @@ def test_evaluation_texts_are_not_trained_on(tmp_path, near):
     good = sentences(30)
     leaks = [f"  {good[7]}", good[8].upper(), LONG + " now", "A last one that is said here."]
     file = put(tmp_path, [*good, *leaks])
-    exclude = (
-        good[7],
-        good[8],
-        f"Not in the file. {LONG.capitalize()}. A last one that is said here.",
-    )
+    several = f"Not in the file. {LONG.capitalize()}. A last one that is said here."
+    exclude = (good[7], good[8], several)
     corpus = load(tmp_path, file, exclude=exclude, near_duplicates=near)
     assert list(corpus) == [*good[:7], *good[9:]]
     assert corpus.counts["evaluation pairs"] == 6

@@ -1,14 +1,13 @@
 import random
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from toy import sentences
 
 from isospace.config import CorpusConfig
 from isospace.corpus import docstrings
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import (
     docstring_sentences,
     extract,
@@ -22,7 +21,6 @@ from isospace.corpus.docstrings import (
     without_references,
 )
 from isospace.corpus.formats import Document, Section
-from isospace.corpus.groups import Pair
 from isospace.corpus.relations import RELATIONS
 from isospace.errors import UserError
 
@@ -139,11 +137,11 @@ def test_a_module_that_does_not_parse_has_none(source):
     assert extract(f"{GOOGLE_STYLE}\n{source}".encode(), "a.py") == []
 
 
-def paragraphs(docstring: str) -> list[tuple[int, str]]:
+def paragraphs(docstring):
     return [paragraph for _, parts in sections(docstring) for paragraph in parts]
 
 
-def docstring(*paragraphs: str, pair: Pair) -> Document:
+def docstring(*paragraphs, pair):
     sections = Section("", 0, paragraphs[:2]), Section("Notes", 1, paragraphs[2:])
     return Document("", sections, group="package/a.py", summary_next=pair, language="en")
 
@@ -223,12 +221,12 @@ def test_what_is_not_prose(text):
     assert not is_prose(text)
 
 
-def made_pairs(count: int) -> list[Pair]:
+def made_pairs(count):
     """Pairs of which none nearly repeats another."""
     return list(zip(sentences(count, 1), sentences(count, 2), strict=True))
 
 
-def in_modules(pairs: list[Pair], size: int = 10) -> list[tuple[str, Pair]]:
+def in_modules(pairs, size=10):
     return [(f"package/m{i // size}.py", pair) for i, pair in enumerate(pairs)]
 
 
@@ -271,14 +269,14 @@ def test_a_folder_is_read_without_import_and_without_tests(tmp_path):
         read_docstrings(f"docstrings:{package / 'tests' / 'none'}")
 
 
-def made_package(folder: Path, modules: int = 60, functions: int = 10) -> list[Document]:
+def made_package(folder, modules=60, functions=10):
     """Functions of modules, each with a summary, a next paragraph and what its argument is."""
     rng = random.Random(1)
 
-    def word() -> str:
+    def word():
         return "".join(rng.choice("bdfgklmnprst") + rng.choice("aeiou") for _ in range(3))
 
-    def sentence(size: int) -> str:
+    def sentence(size):
         return f"The {' of the '.join(word() for _ in range(size))} is here."
 
     for number in range(modules):
@@ -291,7 +289,7 @@ def made_package(folder: Path, modules: int = 60, functions: int = 10) -> list[D
     return read_docstrings(f"docstrings:{folder}")
 
 
-def load(folder: Path, cache: Path, **options) -> Corpus:
+def load(folder, cache, **options):
     return load_corpus(CorpusConfig(corpus=(f"docstrings:{folder}",), **options), cache)
 
 

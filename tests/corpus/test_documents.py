@@ -16,7 +16,6 @@ from docx.oxml.ns import nsdecls
 from fpdf import FPDF
 
 from isospace.corpus.formats import (
-    Document,
     UnreadableDocument,
     format_of,
     paragraph_boilerplate,
@@ -35,12 +34,12 @@ LOREM = (
 )
 
 
-def read(content: bytes | str, format, **options) -> Document:
+def read(content, format, **options):
     content = content.encode() if isinstance(content, str) else content
     return read_document(content, format, **options)
 
 
-def outline(document: Document) -> list[str]:
+def outline(document):
     """Headings, marked with their level as in Markdown, and paragraphs."""
     found = []
     for section in document.sections:
@@ -49,7 +48,7 @@ def outline(document: Document) -> list[str]:
     return found
 
 
-def paragraphs(document: Document) -> list[str]:
+def paragraphs(document):
     return [text for section in document.sections for text in section.paragraphs]
 
 
@@ -465,13 +464,13 @@ def test_plain_text():
     assert outline(starred) == ["Text.", "## Part", "More.", "### In it", "End."]
 
 
-def write(pdf: FPDF, text: str, font: str = "Times", style: str = "", size: int = 11) -> None:
+def write(pdf, text, font="Times", style="", size=11):
     """Write a paragraph; stars make words of it bold."""
     pdf.set_font(font, style, size)
     pdf.multi_cell(0, 5, text, align="L", markdown=True, new_x="LMARGIN", new_y="NEXT")
 
 
-def a_pdf(**encryption: str) -> bytes:
+def a_pdf(**encryption):
     class Report(FPDF):
         def header(self):
             self.set_font("Helvetica", "", 9)
@@ -546,7 +545,7 @@ def test_a_format_whose_library_is_missing_says_what_to_install(monkeypatch):
         read(b"%PDF", "pdf")
 
 
-def saved(file) -> bytes:
+def saved(file):
     content = io.BytesIO()
     file.save(content)
     return content.getvalue()
@@ -630,7 +629,7 @@ def test_html_whose_layout_is_a_table_is_read():
     assert news.left_out == {"tables": 1}
 
 
-def word_table(*rows: tuple[str, str]) -> bytes:
+def word_table(*rows):
     document = docx.Document()
     table = document.add_table(len(rows), 2)
     for row, texts in zip(table.rows, rows, strict=True):

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from isospace.config import CorpusConfig
 from isospace.corpus import sources
 from isospace.corpus.build import cut_long
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.corpus.relations import RELATIONS, Role, Structure, neighbours
 from isospace.errors import UserError
 
@@ -20,44 +19,42 @@ NOUNS = "cat dog horse tree stone river house road song book lamp ship wall fire
 VERBS = ["sees", "finds", "holds", "breaks", "moves", "paints", "hears", "follows"]
 
 
-def sentence(rng: random.Random) -> str:
+def sentence(rng):
     words = rng.choices(NOUNS, k=5)
     return f"The {words[0]} {rng.choice(VERBS)} the {words[1]} of a {' '.join(words[2:])}."
 
 
-def document(number: int, paragraphs: int = 3) -> dict[str, str]:
+def document(number, paragraphs=3):
     rng = random.Random(number)
     text = "\n\n".join(" ".join(sentence(rng) for _ in range(6)) for _ in range(paragraphs))
     return {"title": f"{rng.choice(NOUNS)} {number}x{number * 7 % 31}", "text": text, "site": ""}
 
 
-def load(
-    folder: Path, rows: list[dict[str, str]], exclude: tuple[str, ...] = (), **options: object
-) -> Corpus:
+def load(folder, rows, exclude=(), **options):
     file = folder / "docs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = {"title_column": "title", "passage_words": 60, **options}
     return load_corpus(CorpusConfig(corpus=(str(file),), **settings), folder / "cache", exclude)
 
 
-def titled(n: int) -> list[dict[str, str]]:
+def titled(n):
     names = [f"{a} {b} {c}" for a in NOUNS for b in VERBS for c in NOUNS]
     random.Random(5).shuffle(names)
     return [{**document(i), "title": names[i]} for i in range(n)]
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     (tmp_path / "in").mkdir()
     return tmp_path / "in"
 
 
-def write(folder: Path, rows: list[dict[str, str]]) -> None:
+def write(folder, rows):
     for row in rows:
         (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
 
 
-def read(folder: Path, *files: Path, **options: object) -> Corpus:
+def read(folder, *files, **options):
     """The corpus of a folder, or of some of its files, with the cache beside it."""
     config = CorpusConfig(corpus=tuple(map(str, files or [folder])), **options)
     return load_corpus(config, folder.parent / "cache")

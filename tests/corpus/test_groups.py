@@ -5,7 +5,6 @@ import random
 import numpy as np
 import pytest
 
-from isospace.corpus import groups
 from isospace.corpus.groups import (
     SMALLEST_SPLIT,
     THRESHOLD,
@@ -20,11 +19,11 @@ LONG = (
 )
 
 
-def answers(texts: list[str], references: int = 0) -> list[int]:
+def answers(texts, references=0):
     return near_duplicates(texts, np.arange(len(texts)), references).tolist()
 
 
-def bigrams(text: str) -> set[tuple[str, str]]:
+def bigrams(text):
     """The same sets by a plain loop over text that needs no folding."""
     found, previous = set(), "<"
     for word in [*text.split(), ">"]:
@@ -33,7 +32,7 @@ def bigrams(text: str) -> set[tuple[str, str]]:
     return found
 
 
-def random_texts(n: int) -> list[str]:
+def random_texts(n):
     """Texts of 5 to 40 words, half of them edited copies of an earlier one."""
     rng = random.Random(3)
     vocabulary = [f"w{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)]
@@ -79,12 +78,9 @@ def test_one_word_may_differ(second, near):
 
 def test_how_many_are_held_at_once_changes_nothing(monkeypatch):
     texts = random_texts(300)
-    whole, held = answers(texts), []
-    keys = groups._band_keys
-    monkeypatch.setattr(groups, "_CHARACTERS_AT_ONCE", 1)
-    monkeypatch.setattr(groups, "_band_keys", lambda part: held.append(len(part)) or keys(part))
+    whole = answers(texts)
+    monkeypatch.setattr("isospace.corpus.groups._CHARACTERS_AT_ONCE", 1)
     assert answers(texts) == whole
-    assert held == [1] * len(texts)
 
 
 def test_a_reference_goes_before_other_texts():
@@ -116,12 +112,7 @@ def test_a_split_keeps_groups_whole_and_at_most_a_third_validates(size):
 
 @pytest.mark.parametrize(
     "names",
-    [
-        [str(i) for i in range(SMALLEST_SPLIT - 1)],
-        ["one"] * 600,
-        [str(i // 300) for i in range(600)],
-        [],
-    ],
+    [[*map(str, range(SMALLEST_SPLIT - 1))], ["one"] * 600, ["one"] * 300 + ["two"] * 300, []],
 )
 def test_what_cannot_be_split_is_validation_and_test(names):
     validation, test = split_groups(names)

@@ -1,14 +1,13 @@
 """Passages of documents, and what a tokenizer makes of their language; token ids of a corpus."""
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
 from isospace.corpus.docstrings import docstring_sentences
-from isospace.corpus.lines import Tokens, tokenise
+from isospace.corpus.lines import tokenise
 from isospace.corpus.passages import (
     LONGEST_WORD,
     count_words,
@@ -19,11 +18,8 @@ from isospace.corpus.passages import (
 from isospace.encoders.loading import load_encoder
 
 SIZE = 20
-PARAGRAPHS = st.lists(
-    st.lists(st.sampled_from(["A", "cat", "sat.", "Yes!", "猫が", "座った。"]), min_size=1).map(
-        " ".join
-    )
-)
+WORD = st.sampled_from(["A", "cat", "sat.", "Yes!", "猫が", "座った。"])
+PARAGRAPHS = st.lists(st.lists(WORD, min_size=1).map(" ".join))
 
 
 @example(["猫" * 50])
@@ -50,14 +46,8 @@ def test_sentences_of_scripts_without_spaces_are_joined_without_one():
 def test_what_is_no_text_is_joined_to_none():
     coded = "QUJD" * 2000
     paragraphs = ["One.", "Two.", coded, "Three. Four.", f"Five. {coded}. Six."]
-    assert list(passages(paragraphs, SIZE, docstring_sentences)) == [
-        "One. Two.",
-        coded,
-        "Three. Four.",
-        "Five.",
-        f"{coded}.",
-        "Six.",
-    ]
+    parts = ["One. Two.", coded, "Three. Four.", "Five.", f"{coded}.", "Six."]
+    assert list(passages(paragraphs, SIZE, docstring_sentences)) == parts
     addresses = ["https://example.org/" + "a" * 1000] * 30
     assert max(map(len, passages(addresses, 120, docstring_sentences))) <= 120 * LONGEST_WORD
 
@@ -72,11 +62,11 @@ def test_a_long_paragraph_has_the_sentences_of_its_parts(sentence):
 # Token ids
 
 
-def encode(texts: list[str]) -> list[list[int]]:
+def encode(texts):
     return [[1, *(70_000 + len(word) for word in text.split()), 2] for text in texts]
 
 
-def make(folder: Path, texts: list[str], fingerprint: str = "f", **options: object) -> Tokens:
+def make(folder, texts, fingerprint="f", **options):
     digest = str(hash(tuple(texts)))
     return tokenise(texts, digest, options.pop("encode", encode), fingerprint, folder, **options)
 
@@ -97,7 +87,7 @@ def test_ids_of_every_sentence(tmp_path):
 def test_made_once_for_a_corpus_and_a_tokenizer(tmp_path):
     calls: list[int] = []
 
-    def counting(texts: list[str]) -> list[list[int]]:
+    def counting(texts):
         calls.append(len(texts))
         return encode(texts)
 

@@ -20,18 +20,18 @@ TEXTS = ["One plain sentence.", "Commas, and more.", "Ünïcödé 猫 👩‍�
 TEXT = Column("text", "`column`")
 
 
-def read(*files: Path | str, columns=(TEXT,), encoding: str = "utf-8") -> list[records.Record]:
+def read(*files, columns=(TEXT,), encoding="utf-8"):
     sources = find_sources(map(str, files), Path(), encoding)
     unreadable(sources, columns)
     return [record for source in sources for record in records.read_records(source, columns)]
 
 
-def load(*files: Path | str, column: str = "text", encoding: str = "utf-8") -> list[str]:
+def load(*files, column="text", encoding="utf-8"):
     columns = (Column(column, "`column`"),)
     return [values[0] for _, values in read(*files, columns=columns, encoding=encoding)]
 
 
-def put(folder: Path, name: str, content: bytes | str) -> Path:
+def put(folder, name, content):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path

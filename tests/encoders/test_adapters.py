@@ -9,7 +9,6 @@ from toy_decoder import write_toy_decoder
 from transformers import AlbertConfig, AlbertModel
 
 from isospace.encoders import adapters
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
@@ -37,7 +36,7 @@ def model(request, toy_model, tmp_path):
     return folder
 
 
-def adapted(folder, rank=4, seed=1) -> Encoder:
+def adapted(folder, rank=4, seed=1):
     encoder = load_encoder(str(folder), device="cpu")
     encoder.add_adapters(rank, seed)
     return encoder

@@ -5,13 +5,12 @@ import torch
 from model_families import make
 from toy import sentences, write_toy_model
 
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.tokenisation import EmbeddingChanges, changed_embeddings, embedding_refusal
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory) -> Encoder:
+def encoder(tmp_path_factory):
     folder = write_toy_model(tmp_path_factory.mktemp("masked") / "bert", masked_words=True)
     return load_encoder(str(folder), device="cpu")
 

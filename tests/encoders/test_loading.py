@@ -88,25 +88,21 @@ def test_a_model_without_a_pooling_is_refused(toy_model):
 
 def test_settings_that_would_not_be_followed_are_refused(toy_model, tmp_path):
     """Vectors cut by one broke every command; the other changed what is read without a word."""
-    model = SentenceTransformer(str(toy_model), truncate_dim=8, device="cpu")
     with pytest.raises(UserError, match="truncate_dim 8"):
-        as_encoder(model)
-    folder = tmp_path / "model"
-    save_model(load_encoder(str(toy_model)), folder)
-    path = folder / "sentence_bert_config.json"
+        as_encoder(SentenceTransformer(str(toy_model), truncate_dim=8, device="cpu"))
+    save_model(load_encoder(str(toy_model)), tmp_path / "model")
+    path = tmp_path / "model" / "sentence_bert_config.json"
     settings = json.loads(path.read_text())
     path.write_text(json.dumps(settings | {"processing_kwargs": {"text": {"max_length": 6}}}))
     with pytest.raises(UserError, match="processing_kwargs"):
-        load_encoder(str(folder))
+        load_encoder(str(tmp_path / "model"))
 
 
 def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
     folder = shutil.copytree(toy_model, tmp_path / "bert")
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if (folder / name).is_file():
-            content = json.loads((folder / name).read_text())
-            content.pop("pad_token", None)
-            (folder / name).write_text(json.dumps(content))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings.pop("pad_token")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match="padding token"):
         load_encoder(str(folder), device="cpu")
 

@@ -43,14 +43,13 @@ def test_dense_and_normalise_survive_in_the_classic_layout(toy_model, tmp_path):
     dense = Dense(32, 8, activation_function=nn.Identity())
     encoder.model = SentenceTransformer(modules=[*encoder.model, dense, Normalize()], device="cpu")
     save_model(encoder, tmp_path / "model")
-    modules = json.loads((tmp_path / "model" / "modules.json").read_text())
+    types = [m["type"] for m in json.loads((tmp_path / "model" / "modules.json").read_text())]
     names = ("Transformer", "Pooling", "Dense", "Normalize")
-    assert [m["type"] for m in modules] == [
-        f"sentence_transformers.models.{name}" for name in names
-    ]
+    assert types == [f"sentence_transformers.models.{name}" for name in names]
     pooling = json.loads((tmp_path / "model" / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_cls_token"] is True
-    assert pooling["word_embedding_dimension"] == 32
+    assert (
+        pooling.items() >= {"pooling_mode_cls_token": True, "word_embedding_dimension": 32}.items()
+    )
     again = load_encoder(str(tmp_path / "model"), device="cpu")
     assert np.allclose(again.embed(sentences(5)), encoder.embed(sentences(5)), atol=1e-6)
 

@@ -176,18 +176,15 @@ def test_the_base_model_is_the_reference_of_the_others():
 
 
 def documents(count, paragraphs=3):
-    draw = random.Random(count)
+    draw, rows = random.Random(count), []
 
     def words(number):
         return " ".join(draw.choices(WORDS, k=number))
 
-    def paragraph():
-        return " ".join(words(8).capitalize() + "." for _ in range(5))
-
-    return [
-        {"title": words(4), "text": "\n\n".join(paragraph() for _ in range(paragraphs))}
-        for _ in range(count)
-    ]
+    for _ in range(count):
+        text = [" ".join(f"{words(8)}." for _ in range(5)) for _ in range(paragraphs)]
+        rows.append({"title": words(4), "text": "\n\n".join(text)})
+    return rows
 
 
 def load_documents(folder, rows, **options):
@@ -319,8 +316,7 @@ def test_hybrid_search_that_the_same_pairs_selected_is_corrected():
     candidates = [BASE, *(mean_scores(BASE.values + row, np.arange(200)) for row in noise)]
     benchmark = Mock(pair_scores=lambda scores: scores)
     before, after = (
-        Mock(retrieval=scores, with_bm25=Mock(bm25=BM25, hybrid=scores))
-        for scores in (BASE, candidates[15])
+        Mock(retrieval=one, with_bm25=Mock(bm25=BM25, hybrid=one)) for one in (BASE, candidates[15])
     )
     plain = gain(candidates[15], BASE)
     among = SelectedAmong(candidates, 15)

@@ -53,16 +53,14 @@ def judged():
 def lucene(query, texts, k1=1.5, b=0.75):
     """BM25 as Lucene has it, in loops."""
     bags = [Counter(bm25_terms(text)) for text in texts]
-    mean = sum(sum(bag.values()) for bag in bags) / len(bags)
-    scores = []
-    for bag in bags:
-        score = 0.0
-        for word in bm25_terms(query):
-            having = sum(word in other for other in bags)
-            idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
-            length = k1 * (1 - b + b * sum(bag.values()) / mean)
-            score += idf * bag[word] / (bag[word] + length)
-        scores.append(score)
+    mean = sum(bag.total() for bag in bags) / len(bags)
+    scores = [0.0] * len(bags)
+    for word in bm25_terms(query):
+        having = sum(word in other for other in bags)
+        idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
+        for place, bag in enumerate(bags):
+            length = k1 * (1 - b + b * bag.total() / mean)
+            scores[place] += idf * bag[word] / (bag[word] + length)
     return scores
 
 
@@ -115,9 +113,8 @@ PASSAGES = (
 def by_words(texts):
     """A bag of words: nothing is known but what is shared."""
     known = sorted({word for text in (*TITLES, *PASSAGES) for word in bm25_terms(text)})
-    return np.array(
-        [[bm25_terms(text).count(word) for word in known] for text in texts], np.float32
-    )
+    bags = [Counter(bm25_terms(text)) for text in texts]
+    return np.array([[bag[word] for word in known] for bag in bags], np.float32)
 
 
 def test_what_is_found_without_the_words_of_the_query():

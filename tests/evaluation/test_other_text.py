@@ -28,7 +28,6 @@ from isospace.system.files import cache_folder
 
 LINES = SimpleNamespace(related=None, pairs=Pairs())
 """A corpus without docstrings, as far as it is asked."""
-BLANK = "\n\n"
 
 
 @functools.cache
@@ -68,18 +67,14 @@ def test_what_chooses_shares_nothing_with_what_judges(other_text):
 
 
 def test_docstrings_are_no_other_text_for_docstrings(tmp_path):
-    functions = [
-        f"def f{number}():\n    {f'{first}{BLANK}{second}'!r}\n"
-        for number, (first, second) in enumerate(carried("docstrings", "test"))
-    ]
+    pairs = ["\n\n".join(pair) for pair in carried("docstrings", "test")]
+    functions = [f"def f{number}():\n    {text!r}\n" for number, text in enumerate(pairs)]
     for part in range(20):
         (tmp_path / f"module{part}.py").write_text("\n".join(functions[part::20]))
     config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",))
     found = OtherText.make(load_corpus(config, cache_folder()))
     assert list(found.test_pairs) == list(found.validation_pairs) == ["definitions"]
-    assert found.described == (
-        "definitions (600 pairs); docstrings are left out, because the corpus has some"
-    )
+    assert found.described.startswith("definitions (600 pairs); docstrings are left out")
 
 
 def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
@@ -170,9 +165,7 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
     measured = without.measure(encode)
     assert "STS" not in measured
     values = measured["STS unseen"].values
-    assert without.described.startswith(
-        "STS unseen (average of the test sets, without 24 pairs that the labels hold), docstrings"
-    )
+    assert "STS unseen (average of the test sets, without 24 pairs that " in without.described
     assert values.shape[1] == sum(map(len, without.known.gold.values()))
 
 

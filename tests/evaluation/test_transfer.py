@@ -13,15 +13,9 @@ from isospace.errors import UserError
 from isospace.evaluation import transfer
 from isospace.evaluation.senteval import TRANSFER_NAMES
 from isospace.evaluation.transfer import (
-    BATCH,
-    EPOCHS_PER_LOOK,
-    FOLDS as COUNT,
     STRENGTHS,
-    TENACITY,
     Fold,
     evaluate_transfer,
-    given_split,
-    k_fold_then_test,
     load_transfer,
     nested_k_fold,
     train_stacked,
@@ -33,13 +27,6 @@ BINARY = {
     "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
     "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
 }
-QUESTIONS = ("ABBR:exp", "DESC:def", "ENTY:food", "HUM:ind", "LOC:city", "NUM:date")
-MRPC_HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-
-
-def pair(label, i):
-    """A pair of the same class names has label 1; its i-th pair differs from the others."""
-    return f"{label}\t{i}\t{i}\tc0 {i}\tc{1 - label}  {i} \n"
 
 
 def write_senteval(folder):
@@ -50,13 +37,17 @@ def write_senteval(folder):
     for split, count in (("train", 24), ("dev", 9), ("test", 11)):
         lines = [f"c{i % 2} {split}  {i} \t{i % 2}\n" for i in range(2 * count)]
         write(folder / f"SST/binary/sentiment-{split}", "".join(lines))
+    kinds = [*enumerate(("ABBR:exp", "DESC:def", "ENTY:food", "HUM:ind", "LOC:city", "NUM:date"))]
     for file, count in (("train_5500", 20), ("TREC_10", 3)):
-        kinds = enumerate(QUESTIONS)
         lines = [f"{kind} c{j} {i} ?\n" for j, kind in kinds for i in range(count)]
         write(folder / f"TREC/{file}.label", "".join(lines))
     for split, counts in (("train", (30, 20)), ("test", (12, 18))):
-        lines = [pair(label, i) for label in (0, 1) for i in range(counts[label])]
-        write(folder / f"MRPC/msr_paraphrase_{split}.txt", MRPC_HEADER + "".join(lines))
+        # A pair of the same class names has label 1.
+        pairs = [(label, i) for label in (0, 1) for i in range(counts[label])]
+        lines = [f"{label}\t{i}\t{i}\tc0 {i}\tc{1 - label}  {i} \n" for label, i in pairs]
+        write(
+            folder / f"MRPC/msr_paraphrase_{split}.txt", "\ufeffQuality\t#1 ID\n" + "".join(lines)
+        )
 
 
 @pytest.fixture
@@ -79,17 +70,13 @@ def test_the_folder_may_be_named_at_three_levels(folder, inner):
     tasks = load_transfer(folder / inner)
     for name, task in tasks.items():  # labels belong to their sentences
         for split in task.values():
-            labels = [f"c{label}" for label in split.labels]
+            first = [int(text[1]) for text in split.sides[0]]
             if name == "MRPC":
-                same = [u.split()[0] == v.split()[0] for u, v in zip(*split.sides, strict=True)]
-                labels, same = split.labels.tolist(), list(map(int, same))
-            else:
-                same = [text.split()[0] for text in split.sides[0]]
-            assert labels == same
+                first = [text[:2] == other[:2] for text, other in zip(*split.sides, strict=True)]
+            assert split.labels.tolist() == first
     assert tuple(tasks) == TRANSFER_NAMES
-    assert {
-        name: [len(split.labels) for split in task.values()] for name, task in tasks.items()
-    } == {
+    counts = {name: [len(split.labels) for split in task.values()] for name, task in tasks.items()}
+    assert counts == {
         "MR": [44], "CR": [44], "SUBJ": [44], "MPQA": [44],
         "SST2": [48, 18, 22], "TREC": [120, 18], "MRPC": [50, 30],
     }  # fmt: skip
@@ -122,9 +109,7 @@ def test_accuracy_f1_and_features_of_pairs_by_hand(folder, monkeypatch):
     assert result.row()["MRPC"] == 60.0
     # The features of a pair are its difference and its product.
     first, second = map(class_encoder, tasks["MRPC"]["train"].sides)
-    for row, u, v in zip(seen[0].tolist(), first, second, strict=True):
-        assert row[:7] == [abs(a - b) for a, b in zip(u, v, strict=True)]
-        assert row[7:] == [a * b for a, b in zip(u, v, strict=True)]
+    assert (seen[0].numpy() == np.hstack([abs(first - second), first * second])).all()
 
 
 def test_every_number_carries_its_protocol(folder):
@@ -133,9 +118,8 @@ def test_every_number_carries_its_protocol(folder):
     document = result.to_json()
     assert json.loads(json.dumps(document)) == document
     scores = {score["task"]: score for score in document["scores"]}
-    assert document["row"] == {name: score["test"] for name, score in scores.items()} | {
-        "Avg": round(np.mean([score["test"] for score in scores.values()]), 2)
-    }
+    row = {name: score["test"] for name, score in scores.items()}
+    assert document["row"] == row | {"Avg": round(np.mean([*row.values()]), 2)}
     assert "(10 folds, Adam in batches of 64, a look every 4 epochs" in document["row_protocol"]
     assert {name: (s["splits"], s["n"], s["n_dev"]) for name, s in scores.items()} == {
         **dict.fromkeys(BINARY, ("nested 10-fold", 44, 44)),
@@ -198,16 +182,16 @@ def train_one(x, y, fold, l2):
         train, valid = train[order[cut:]], train[order[:cut]]
     x_train, y_train, x_valid, y_valid = x[train], y[train], x[valid], y[valid]
     best, kept, misses, epochs = -1.0, {}, 0, 0
-    while misses <= TENACITY and epochs <= 200:
-        for _ in range(EPOCHS_PER_LOOK):
+    while misses <= transfer.TENACITY and epochs <= 200:
+        for _ in range(transfer.EPOCHS_PER_LOOK):
             order = torch.from_numpy(random.permutation(len(x_train)))
-            for start in range(0, len(order), BATCH):
-                batch = order[start : start + BATCH]
+            for start in range(0, len(order), transfer.BATCH):
+                batch = order[start : start + transfer.BATCH]
                 loss = torch.nn.functional.cross_entropy(model(x_train[batch]), y_train[batch])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-        epochs += EPOCHS_PER_LOOK
+        epochs += transfer.EPOCHS_PER_LOOK
         with torch.no_grad():
             accuracy = (model(x_valid).argmax(1) == y_valid).sum().item() / len(y_valid)
         if accuracy > best:
@@ -241,15 +225,10 @@ FOLDS = {
 @pytest.mark.parametrize(("classes", "spread"), [(2, 4.0), (5, 2.0)])
 def test_stacked_training_equals_one_classifier_after_the_other(name, classes, spread):
     x, y = map(torch.from_numpy, clusters(200, classes, seed=classes, spread=spread))
-    l2 = np.tile([1e-5, 1e-2, 1.0], (len(FOLDS[name]), 1)) * np.arange(
-        1, len(FOLDS[name]) + 1
-    ).reshape(-1, 1)
-    expected = torch.stack(
-        [
-            torch.stack([train_one(x, y, fold, strength) for strength in own])
-            for fold, own in zip(FOLDS[name], l2.tolist(), strict=True)
-        ]
-    )
+    l2 = np.outer(np.arange(1, len(FOLDS[name]) + 1), [1e-5, 1e-2, 1.0])
+    rows = zip(FOLDS[name], l2.tolist(), strict=True)
+    alone = [train_one(x, y, fold, strength) for fold, own in rows for strength in own]
+    expected = torch.stack(alone).unflatten(0, l2.shape)
     found = train_stacked(x, y, FOLDS[name], l2)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
 
@@ -282,18 +261,18 @@ def test_the_three_schemes_give_sentevals_numbers(path):
     x, y = golden["binary_X"], golden["binary_y"]
     outcome = nested_k_fold(x, y)
     assert [outcome.dev, outcome.test] == one_row("innerkfold_{}_devacc_testacc", len(y))
-    folds = StratifiedKFold(COUNT, shuffle=True, random_state=1111).split(x, y)
+    folds = StratifiedKFold(transfer.FOLDS, shuffle=True, random_state=1111).split(x, y)
     by_fold = [100 * np.mean(outcome.predicted[test] == y[test]) for _, test in folds]
-    assert by_fold == one_row("innerkfold_{}_fold_test", len(y) / COUNT)
+    assert by_fold == one_row("innerkfold_{}_fold_test", len(y) / transfer.FOLDS)
 
     x, y = golden["multi_X_train"], golden["multi_y_train"]
     test = golden["multi_X_test"], golden["multi_y_test"]
-    outcome = k_fold_then_test(x, y, *test)
+    outcome = transfer.k_fold_then_test(x, y, *test)
     assert [outcome.dev, outcome.test] == one_row("kfold_{}_devacc_testacc", len(test[1]))
     assert np.sum(outcome.predicted != golden["kfold_full_pred"]) <= 1
 
     n = int(golden["split_n_train"])
-    outcome = given_split(x[:n], y[:n], x[n:], y[n:], *test)
+    outcome = transfer.given_split(x[:n], y[:n], x[n:], y[n:], *test)
     assert [outcome.dev, outcome.test] == one_row("split_{}_devacc_testacc", len(test[1]))
 
 
@@ -329,10 +308,8 @@ def test_nested_folds_never_choose_or_test_by_rows_trained_on(monkeypatch):
     tests = [np.setdiff1d(rows(203), fold.train) for fold in outer]
     np.testing.assert_array_equal(np.sort(np.concatenate(tests)), rows(203))
     for i, fold in enumerate(inner):
-        outer_train = outer[i // 10].train
-        np.testing.assert_array_equal(
-            np.sort(np.concatenate([fold.train, fold.valid])), np.sort(outer_train)
-        )
+        both = np.sort(np.concatenate([fold.train, fold.valid]))
+        np.testing.assert_array_equal(both, np.sort(outer[i // 10].train))
     assert (outcome.dev, outcome.test) == (100.0, 100.0)
     np.testing.assert_array_equal(outcome.predicted, y)
 

@@ -34,7 +34,7 @@ TEXTS = [*sentences(20, seed=9), "", "unseenword 文字 cat"]
 
 
 @pytest.fixture(scope="module")
-def config(toy_model, tmp_path_factory) -> DistillConfig:
+def config(toy_model, tmp_path_factory):
     """400 documents whose second passages say the words of their titles again, among others."""
     folder, draw, rows = tmp_path_factory.mktemp("twin"), np.random.default_rng(0), []
     for text in sentences(400, seed=4):
@@ -89,17 +89,13 @@ def test_static_queries_search_an_index_of_the_encoder(config, tmp_path):
     folder = tmp_path / "queries"
     results = distill(replace(config, queries_only=True, output=folder))
     twin, encoder = load_encoder(str(folder)), load_encoder(config.model)
-    np.testing.assert_allclose(twin.embed(TEXTS, side="document"), encoder.embed(TEXTS), atol=1e-6)
     assert weights_hash(twin, "document") == weights_hash(encoder, "document")
     static = StaticModel.from_pretrained(folder / "query_0_StaticEmbedding").encode(TEXTS)
-    np.testing.assert_allclose(twin.embed(TEXTS, side="query"), static, atol=1e-6)
     whole = SentenceTransformer(str(folder), device="cpu")
-    np.testing.assert_allclose(whole.encode_query(TEXTS), static, atol=1e-6)
-    pairs = data_of(config).benchmark.pairs
-    ways = PromptedEncoders(
-        lambda texts: twin.embed(texts, side="query"), encoder.embed, encoder.embed
-    )
-    found = evaluate_retrieval(ways, pairs).mrr
+    for vectors in (twin.embed(TEXTS, side="query"), whole.encode_query(TEXTS)):
+        np.testing.assert_allclose(vectors, static, atol=1e-6)
+    ways = PromptedEncoders(whole.encode_query, encoder.embed, encoder.embed)
+    found = evaluate_retrieval(ways, data_of(config).benchmark.pairs).mrr
     assert results.twin.pairs.mrr == pytest.approx(found, abs=1e-6)
     assert found > 0.1  # chance is 0.06, and the toy's documents hold little more
 
@@ -166,7 +162,5 @@ def test_refusals(config, full, tmp_path, toy_model, capsys):
         distill(DistillConfig(model=str(toy_model), output=tmp_path / "out"))
     with pytest.raises(UserError, match="exists"):
         distill(config)
-    missing = ["distill", str(tmp_path / "none"), "--corpus", "x", "-o", str(tmp_path / "o")]
-    assert main(missing) == 2
     assert main(["distill", str(toy_model), "--corpus", str(config.text.corpus[0])]) == 2
     assert "--output" in capsys.readouterr().err

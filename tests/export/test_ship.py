@@ -28,12 +28,11 @@ from isospace.errors import UserError
 from isospace.export import ship as shipping
 from isospace.export.ship import encode_with_graph, export, save_onnx
 from isospace.operators.nearest import unit_rows
-from isospace.training.card import Usage
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
 
 
-def card(usage: Usage) -> str:
+def card(usage):
     return usage.text
 
 
@@ -51,15 +50,9 @@ def test_a_run_is_exported_with_its_card(finished_copy, part):
     exported, ours = (load_encoder(str(f), device="cpu") for f in (made.folder, run.model_folder))
     assert np.array_equal(exported.embed(sentences(5)), ours.embed(sentences(5)))
     card = (made.folder / "README.md").read_text()
-    for fact in (
-        results.summary,
-        f"{100 * results.base.pairs.mrr:.2f}",
-        f"{100 * results.adapted.pairs.mrr:.2f}",
-        f"{results.corpus.sentences:,} sentences",
-        f"`{results.corpus.digest}`",
-        "WhitenedCSE",
-        "Licence of the base model: unknown",
-    ):
+    scores = [f"{100 * one.pairs.mrr:.2f}" for one in (results.base, results.adapted)]
+    of_text = [f"{results.corpus.sentences:,} sentences", f"`{results.corpus.digest}`"]
+    for fact in (results.summary, *scores, *of_text, "WhitenedCSE", "base model: unknown"):
         assert fact in card
     assert str(run.folder.parent) not in card
 
@@ -116,20 +109,19 @@ def test_the_command_prints_what_was_found(finished_copy, capsys, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """A model of one layer with all module types, its folder, and what `save_onnx` said."""
+def onnx():
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def exported(onnx, tmp_path_factory):
+    """A model of one layer with all module types, its folder, and what `save_onnx` said."""
     model = write_toy_model(tmp_path_factory.mktemp("one") / "bert", num_hidden_layers=1)
     torch.manual_seed(0)
-    encoder = chain(
-        load_encoder(str(model), device="cpu"),
-        Pooling(32, ("mean", "cls")),
-        LayerNorm(64),
-        Dropout(0.1),
-        Dense(64, 8, activation_function=nn.Identity()),
-        Normalize(),
-    )
+    parts = Pooling(32, ("mean", "cls")), LayerNorm(64), Dropout(0.1)
+    dense = Dense(64, 8, activation_function=nn.Identity())
+    encoder = chain(load_encoder(str(model), device="cpu"), *parts, dense, Normalize())
     folder = tmp_path_factory.mktemp("onnx") / "model"
     return encoder, folder, save_onnx(encoder, folder, card)
 
@@ -150,11 +142,10 @@ LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "las
 
 
 @pytest.mark.exhaustive
+@pytest.mark.usefixtures("onnx")
 @pytest.mark.parametrize("pooling", [LAST_LAYER, *(p for p in POOLINGS if p not in LAST_LAYER)])
 def test_every_pooling(encoder, tmp_path, pooling):
     """Those of the last layer in one graph, which gives their vectors one after the other."""
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
     if pooling is LAST_LAYER:
         chain(encoder, Pooling(32, pooling))
     else:
@@ -184,16 +175,14 @@ def test_the_prompt_of_each_side_is_part_of_the_text(encoder, tmp_path, monkeypa
     assert "queries 'query: ', documents 'text: '. The graph has none" in card_text
 
 
-def test_missing_packages_are_named_with_their_extra(encoder, tmp_path, monkeypatch):
+def test_word_vectors_and_missing_packages_are_refused(toy_model, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.export.ship.require_extra", lambda *_: None)
+        with pytest.raises(UserError, match=r"needs a transformer.* Use `to` st"):
+            export(str(write_static(toy_model, tmp_path / "static")), "onnx", tmp_path / "onnx")
     monkeypatch.setattr("isospace.system.imports.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"isospace\[onnx\]"):
-        save_onnx(encoder, tmp_path / "model", card)
-
-
-def test_word_vectors_are_refused(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.export.ship.require_extra", lambda *_: None)
-    with pytest.raises(UserError, match=r"needs a transformer.* Use `to` st"):
-        export(str(write_static(toy_model, tmp_path / "static")), "onnx", tmp_path / "onnx")
+        export(str(toy_model), "onnx", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 

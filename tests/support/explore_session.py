@@ -2,7 +2,6 @@
 
 import re
 import zlib
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -48,7 +47,7 @@ def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME), changes=N
 
 
 @contextmanager
-def served(session: Session) -> Iterator[str]:
+def served(session):
     from serving import running  # needs isospace[explore], as the next one does
 
     from isospace.explore.app import HOST, listen, make_server

@@ -5,8 +5,6 @@ the layouts and tolerances. `tests/golden` holds small files of the same layouts
 name begins like a layout is taken; sizes, seeds and constants come from the file.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import partial

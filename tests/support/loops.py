@@ -1,12 +1,8 @@
 """Training loops over a few sentences, and what they make of every objective."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import fields, replace
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +12,7 @@ from toy import sentences
 
 from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.tokenisation import Batch
 from isospace.objectives import (
     OBJECTIVES,
     ESimCSE,
@@ -29,13 +23,12 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.system.progress import Silent
-from isospace.training.build import Training, build_training
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
 from isospace.training.loop import Loop
 from isospace.training.step import backward, encode, make_views
 from isospace.training.teachers import Cosines, LinesBySide
-from isospace.views import Views
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
 SMALL = {
@@ -71,13 +64,13 @@ OF_EACH_KIND = (
 """Objectives that together have every kind of head, queue, network, detector, span and list."""
 
 
-def of_each_kind() -> list[Any]:
+def of_each_kind():
     """Return `NAMES` as parameters of a test; `make test` runs only those of `OF_EACH_KIND`."""
     long = pytest.mark.exhaustive
     return [pytest.param(name, marks=() if name in OF_EACH_KIND else long) for name in NAMES]
 
 
-def small(name: str):
+def small(name):
     """An objective of the table of a toy's size, or a variant of one."""
     if name in VARIANTS:
         return VARIANTS[name]
@@ -87,14 +80,7 @@ def small(name: str):
     return kind(**{f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL})
 
 
-def make_loop(
-    model: Path,
-    folder: Path,
-    config: TrainConfig,
-    steps: int = 4,
-    texts: int = 40,
-    precision: str = "no",
-) -> Loop:
+def make_loop(model, folder, config, steps=4, texts=40, precision="no"):
     encoder = deepcopy(_loaded(model)).to(torch.get_default_dtype())
     if config.lora is not None:
         encoder.add_adapters(config.lora, config.seed)
@@ -114,13 +100,11 @@ def make_loop(
 
 
 @cache
-def _loaded(model: Path) -> Encoder:
+def _loaded(model):
     return load_encoder(str(model), device="cpu")
 
 
-def make_lists(
-    encoder: Encoder, examples: Examples, texts: list[str], folder: Path, config: TrainConfig
-) -> Lists:
+def make_lists(encoder, examples, texts, folder, config):
     """The base model as teacher, of texts each of which is a document of its own."""
     every = np.arange(len(texts))
     sided = LinesBySide(every, every, "document", texts.__getitem__, f"{len(texts)}")
@@ -129,7 +113,7 @@ def make_lists(
     return Lists(teacher, teacher, config.mined, pool, every, pairs, config.seed)
 
 
-def clean_terms(model: Path, folder: Path, name: str):
+def clean_terms(model, folder, name):
     """Terms and gradient of the first batch with every view clean: nothing random but the head."""
     settings = SETTINGS.get(name, {})
     loop = make_loop(model, folder, replace(CONFIG, **{"objective": small(name), **settings}))
@@ -140,13 +124,13 @@ def clean_terms(model: Path, folder: Path, name: str):
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 
 
-def with_clean_views(training: Training) -> Training:
+def with_clean_views(training):
     """The same with every view of the plan clean."""
     clean = tuple(replace(view, dropout=0.0) for view in training.plan.views)
     return replace(training, plan=replace(training.plan, views=clean))
 
 
-def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
+def views_of(loop, batch):
     """The views of a batch, or of the one with a number."""
     training = loop.training
     if isinstance(batch, int):
@@ -154,7 +138,7 @@ def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
     return make_views(training, batch, encode(training, batch))
 
 
-def save_clean_terms(model: Path, folder: Path, dtype: torch.dtype, names: tuple[str, ...]) -> None:
+def save_clean_terms(model, folder, dtype, names):
     """Save the terms and gradients of objectives in a file with the rank of this process."""
     torch.set_default_dtype(dtype)
     found = {name: clean_terms(model, folder, name) for name in names}

@@ -44,12 +44,7 @@ MODELS = {
     ),
     "mpnet": (MPNetModel, MPNetConfig(**SIZES)),
     "mpnet with other padding": (MPNetModel, MPNetConfig(**SIZES, pad_token_id=2)),
-    "distilbert": (
-        DistilBertModel,
-        DistilBertConfig(
-            vocab_size=50, dim=24, n_layers=3, n_heads=4, hidden_dim=40, max_position_embeddings=40
-        ),
-    ),
+    "distilbert": (DistilBertModel, DistilBertConfig(**SIZES, hidden_dim=40)),
     "modernbert": (ModernBertModel, ModernBertConfig(**ROTARY, local_attention=8)),
     "modernbert, window of all, last layer global, biases, no dropout in attention": (
         ModernBertModel,

@@ -1,18 +1,15 @@
 """Made-up views for the tests of objectives."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
-from torch import Tensor
 
-from isospace.objectives import OBJECTIVES, Objective
+from isospace.objectives import OBJECTIVES
 from isospace.views import Views
 
 
-def choices(name: str) -> list[dict[str, Any]]:
+def choices(name):
     """Every choice that is not the default, one at a time: an option's other words, its opposite."""
     kind = OBJECTIVES[name]
     types = get_type_hints(kind)
@@ -24,15 +21,15 @@ def choices(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
+def random(*shape, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-def cosine(a: Tensor, b: Tensor) -> float:
+def cosine(a, b):
     return float(a @ b / (a.norm() * b.norm()))
 
 
-def loss(objective: Objective, *projected: Tensor) -> float:
+def loss(objective, *projected):
     views = torch.stack(projected)
     return sum(t.item() for t in objective(Views(views[: len(objective.views)], views)).values())

@@ -1,12 +1,9 @@
 """The toy with prompts of its own, and its vectors as sentence-transformers makes them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from toy import write_toy_model
@@ -28,37 +25,35 @@ class Prompted:
     document: str
 
     @cached_property
-    def model(self) -> SentenceTransformer:
+    def model(self):
         """As sentence-transformers loads it."""
         return load_again(self.folder)
 
-    def vectors(self, texts: list[str], prompt: str) -> np.ndarray:
+    def vectors(self, texts, prompt):
         """(text, dim) of texts after a prompt."""
         return self.model.encode(list(texts), prompt=prompt, show_progress_bar=False)
 
-    def queries(self, texts: list[str]) -> np.ndarray:
+    def queries(self, texts):
         return self.vectors(texts, self.query)
 
-    def documents(self, texts: list[str]) -> np.ndarray:
+    def documents(self, texts):
         return self.vectors(texts, self.document)
 
-    def plain(self, texts: list[str]) -> np.ndarray:
+    def plain(self, texts):
         return self.vectors(texts, "")
 
     @property
-    def encode(self) -> PromptedEncoders:
+    def encode(self):
         """Of sentence-transformers, with sides."""
         return PromptedEncoders(self.queries, self.documents, self.plain)
 
 
-def load_again(folder: Path) -> SentenceTransformer:
+def load_again(folder):
     """A folder as sentence-transformers loads it."""
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
 
 
-def write_prompted(
-    folder: Path, prompts: dict[str, str], default: str | None = None, include_prompt: bool = True
-) -> Prompted:
+def write_prompted(folder, prompts, default=None, include_prompt=True):
     """Save a toy that reads 200 tokens; its vectors are the mean over tokens."""
     bert = write_toy_model(folder / "bert", max_position_embeddings=256)
     plain = load_again(bert)

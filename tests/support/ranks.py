@@ -1,7 +1,5 @@
 """Ranks of targets by cosine, and scores of items."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from isospace.evaluation.retrieval import Targets

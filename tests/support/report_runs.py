@@ -1,10 +1,6 @@
 """Runs written by hand, as `isospace train` leaves them, for the tests of the report."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from toy import sentences
@@ -19,14 +15,10 @@ from isospace.comparison.results import (
     SeedScores,
 )
 from isospace.config import TrainConfig
-from isospace.evaluation.benchmark import (
-    BenchmarkScores,
-    BM25Scores,
-    PairScores,
-    STSScores,
-)
+from isospace.evaluation.benchmark import BenchmarkScores, BM25Scores, PairScores, STSScores
 from isospace.evaluation.other_text import OtherTextScores
 from isospace.evaluation.retrieval import DISPLACEMENT
+from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -44,18 +36,12 @@ from isospace.training.results import (
 )
 from isospace.training.run import Run
 
-STS = dict(
-    zip(
-        ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg"),
-        (70.0, 71.0, 72.0, 73.0, 74.0, 75.0, 76.0, 73.0),
-        strict=True,
-    )
-)
+STS = dict(zip(PAPER_COLUMNS.values(), np.arange(70.0, 77.0).tolist(), strict=True)) | {"Avg": 73.0}
 LOST = Gain(-0.01, -0.02, 0.0, 0.05, items=600, groups=600, changed=90, changed_groups=90)
 EVIL = "<script>document.title = 'run'</script> & \"quoted\" sentences of the sample"
 
 
-def write_run(folder: Path, mrr: float = 0.5, **settings: Any) -> Run:
+def write_run(folder, mrr=0.5, **settings):
     """An unfinished run that has logged four updates and three evaluations."""
     run = Run.create(
         TrainConfig(output=folder, **{"objective": SimCSE(), "learning_rate": 3e-5, **settings})
@@ -68,7 +54,7 @@ def write_run(folder: Path, mrr: float = 0.5, **settings: Any) -> Run:
     return run
 
 
-def evaluations(mrr: float) -> list[dict[str, float]]:
+def evaluations(mrr):
     return [
         {
             "step": float(step),
@@ -81,7 +67,7 @@ def evaluations(mrr: float) -> list[dict[str, float]]:
     ]
 
 
-def ranked(reciprocal_ranks: np.ndarray) -> dict[str, np.ndarray]:
+def ranked(reciprocal_ranks):
     """Items of test pairs; BM25 and hybrid search rank them as the encoder does."""
     none = np.zeros((2, len(reciprocal_ranks)))
     names = ("MRR", "BM25", "fused")
@@ -90,15 +76,13 @@ def ranked(reciprocal_ranks: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def results_of(
-    mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **changes: Any
-) -> RunResults:
+def results_of(mrr=0.5, gain=0.05, sts=False, **changes):
     """Results of a run whose last evaluation was kept."""
 
-    def scores(plus: float) -> BenchmarkScores:
+    def scores(plus):
         row = {name: round(value + 100 * plus, 2) for name, value in STS.items()}
 
-        def pairs(mrr: float) -> PairScores:
+        def pairs(mrr):
             values = {"MRR": mrr, "nDCG@10": 0.6, "R@1": 0.25, "R@10": 0.75}
             return PairScores("cosine, 20 queries", 20, 20, values)
 
@@ -140,26 +124,24 @@ def results_of(
     return changed(results, changes)
 
 
-def changed(results: RunResults, changes: dict[str, Any]) -> RunResults:
+def changed(results, changes):
     """Results with other values; those of the training by their own names."""
     of_training = {one.name for one in fields(TrainingFacts)} & changes.keys()
     training = replace(results.training, **{name: changes.pop(name) for name in of_training})
     return replace(results, training=training, **changes)
 
 
-def finish(
-    run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **changes: Any
-) -> Run:
+def finish(run, mrr=0.5, gain=0.05, sts=False, **changes):
     """Write the results of a run whose last evaluation was kept."""
     write_results(run.results_path, results_of(mrr, gain, sts, **changes))
     return run
 
 
-def change(run: Run, **changes: Any) -> None:
+def change(run, **changes):
     write_results(run.results_path, changed(run.finished, changes))
 
 
-def write_sample(run: Run, count: int = 60) -> Run:
+def write_sample(run, count=60):
     """A sample in which the first sentence is evil, and every vector moves a little."""
     source = np.random.default_rng(0)
     before = source.normal(size=(count, 8))
@@ -168,7 +150,7 @@ def write_sample(run: Run, count: int = 60) -> Run:
     return run
 
 
-def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
+def write_comparison(folder, sts=False):
     """A comparison of two objectives by two seeds, as `isospace compare` leaves it."""
     counts = {"items": 20, "groups": 20, "changed": 20, "changed_groups": 20}
     gain = Gain(mean=0.02, low=0.005, high=0.035, p=0.01, **counts, seeds=2, sd=0.01)
@@ -228,5 +210,5 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     return results
 
 
-def page_of(*folders: Path, output: Path | None = None) -> str:
+def page_of(*folders, output=None):
     return write_report(collect(folders), output, as_options).read_text(encoding="utf-8")

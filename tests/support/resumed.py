@@ -2,42 +2,39 @@
 
 import shutil
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.torch import load_file
-from warm import WarmProcess, isospace_main
+from warm import isospace_main
 
-from isospace.config import TrainConfig
 from isospace.training import fit
-from isospace.training.run import Run
 from isospace.training.train import train
 
 
-def train_saving_after(seconds: float, config: TrainConfig) -> None:
+def train_saving_after(seconds, config):
     """Train in a process of its own, with checkpoints every few seconds."""
     fit.CHECKPOINT_SECONDS = seconds
     train(config)
 
 
-def main_saving_often(words: list[str]) -> int:
+def main_saving_often(words):
     """`isospace` in a process of its own, with a checkpoint in every tenth of a second."""
     fit.CHECKPOINT_SECONDS = 0.06
     return isospace_main(words)
 
 
-def kept(run: Run) -> dict[str, np.ndarray]:
+def kept(run):
     return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
 
 
-def assert_same_weights(one: Run, other: Run) -> None:
+def assert_same_weights(one, other):
     ours, theirs = (load_file(run.model_folder / "model.safetensors") for run in (one, other))
     assert ours.keys() == theirs.keys()
     assert all(ours[name].equal(theirs[name]) for name in ours)
 
 
-def assert_same_run(first: Run, second: Run) -> None:
+def assert_same_run(first, second):
     one, other = kept(first), kept(second)
     assert one.keys() == other.keys()
     for name, values in one.items():
@@ -52,7 +49,7 @@ def assert_same_run(first: Run, second: Run) -> None:
     assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
 
 
-def as_stopped(run: Run, folder: Path) -> Path:
+def as_stopped(run, folder):
     """A copy of a finished search as it was before its test: only its weights are there."""
     shutil.copytree(run.folder, folder)
     for name in ("results.json", "candidates.json"):
@@ -61,7 +58,7 @@ def as_stopped(run: Run, folder: Path) -> Path:
     return folder
 
 
-def wait_for_steps(run_folder: Path, steps: int, *processes: WarmProcess) -> None:
+def wait_for_steps(run_folder, steps, *processes):
     """Until the run has logged so many updates."""
     metrics = run_folder / "metrics.jsonl"
     while all(process.running for process in processes):

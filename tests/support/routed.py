@@ -1,7 +1,5 @@
 """The toy, the toy with a map behind its queries alone, and other models with a `Router`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
@@ -52,28 +50,15 @@ def write_asymmetric(toy: Path, folder: Path, kind: str) -> Path:
     torch.manual_seed(2)
     transformer, pooling = SentenceTransformer(str(toy), device="cpu")
     first, second, third = (Dense(32, 24) for _ in range(3))
+    route = Router.for_query_document
+    inner = Router({"query": [second], "document": [third]}, "query")
+    outer = Router({"query": [first], "document": [inner]}, "query")
+    of_cls = [transformer, Pooling(32, "cls"), first]
     modules = {
-        "static queries": [
-            Router.for_query_document([_static(toy)], [transformer, pooling]),
-            Normalize(),
-        ],
-        "two poolings": [
-            Router.for_query_document(
-                [transformer, Pooling(32, "cls"), first], [transformer, pooling, second]
-            )
-        ],
-        "two layers": [transformer, pooling, Router.for_query_document([first], [second])],
-        "nested": [
-            transformer,
-            pooling,
-            Router(
-                {
-                    "query": [first],
-                    "document": [Router({"query": [second], "document": [third]}, "query")],
-                },
-                "query",
-            ),
-        ],
+        "static queries": [route([_static(toy)], [transformer, pooling]), Normalize()],
+        "two poolings": [route(of_cls, [transformer, pooling, second])],
+        "two layers": [transformer, pooling, route([first], [second])],
+        "nested": [transformer, pooling, outer],
     }[kind]
     prompts = {"query": "question: ", "document": "the text: "}
     model = SentenceTransformer(modules=modules, device="cpu", prompts=prompts)

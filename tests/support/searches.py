@@ -1,15 +1,12 @@
 """Documents, and the settings of a search of `adapt` that takes seconds with the toy."""
 
-from __future__ import annotations
-
-import json
 import random
 from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense
-from toy import WORDS, sentences
+from toy import WORDS, sentences, write_rows
 
 from isospace.config import AdaptConfig, CorpusConfig
 from isospace.encoders.encoder import Encoder
@@ -20,14 +17,12 @@ NOISE, CONTENT = WORDS[:10], WORDS[10:]
 
 def write_documents(file: Path, count: int = 2100) -> Path:
     """Write documents whose second passages repeat words of their titles, among other words."""
-    draw = random.Random(0)
-    with file.open("w", encoding="utf-8") as out:
-        for text in sentences(count, seed=4):
-            title = draw.sample(WORDS, k=6)
-            second = " ".join([*draw.sample(title, k=6), *draw.choices(WORDS, k=6)])
-            row = {"title": " ".join(title), "text": f"{text}\n\n{second}"}
-            out.write(json.dumps(row) + "\n")
-    return file
+    draw, rows = random.Random(0), []
+    for text in sentences(count, seed=4):
+        title = draw.sample(WORDS, k=6)
+        second = " ".join([*draw.sample(title, k=6), *draw.choices(WORDS, k=6)])
+        rows.append({"title": " ".join(title), "text": f"{text}\n\n{second}"})
+    return write_rows(file, rows)
 
 
 def titled(file: Path, held_out: int = 420) -> CorpusConfig:
@@ -62,14 +57,12 @@ def small_search(folder: Path, model: Path) -> AdaptConfig:
 
 def paired(file: Path) -> CorpusConfig:
     """Write 750 pairs that share words among words that say nothing; return them as a corpus."""
-    draw = random.Random(0)
-    with file.open("w", encoding="utf-8") as out:
-        for _ in range(750):
-            shared = draw.sample(CONTENT, k=5)
-            first, second = (
-                " ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)
-            )
-            out.write(json.dumps({"query": first, "answer": second}) + "\n")
+    draw, rows = random.Random(0), []
+    for _ in range(750):
+        shared = draw.sample(CONTENT, k=5)
+        pair = [" ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)]
+        rows.append(dict(zip(("query", "answer"), pair, strict=True)))
+    write_rows(file, rows)
     return CorpusConfig(corpus=(str(file),), columns=("query", "answer"), near_duplicates=False)
 
 

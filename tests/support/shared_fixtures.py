@@ -1,13 +1,9 @@
 """What many tests start from: the toy and its corpus, a cache of their own, no network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +11,8 @@ from accelerate.state import AcceleratorState
 from toy import sentences, short_run, write_documents, write_toy_model
 from warm import LESS_OTHER_TEXT, end_all, measure_less_other_text
 
-from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.encoders.encoder import Encoder
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import other_text
 from isospace.objectives import SimCSE
@@ -29,25 +24,25 @@ pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
 
 @pytest.fixture(scope="session")
-def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy_model(tmp_path_factory):
     return write_toy_model(tmp_path_factory.mktemp("toy") / "bert")
 
 
 @pytest.fixture
-def encoder(toy_model: Path) -> Encoder:
+def encoder(toy_model):
     """The toy as an encoder that a test may change."""
     return load_encoder(str(toy_model), device="cpu")
 
 
 @pytest.fixture(scope="session")
-def toy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy_corpus(tmp_path_factory):
     path = tmp_path_factory.mktemp("corpus") / "text.txt"
     path.write_text("\n".join(sentences(400)) + "\n", encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_surroundings(tmp_path_factory):
     """Tests neither read nor fill the user's cache, wait for no disk and measure less other text."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
@@ -60,28 +55,28 @@ def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 
 @pytest.fixture(autouse=True)
-def _warned_anew() -> None:
+def _warned_anew():
     """Every test sees the warnings that a process shows only once."""
     warn_once.cache_clear()
 
 
 @pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_network(monkeypatch):
     """Nothing here asks for the network, also where the answer would be an error that is caught."""
     asked: list[Any] = []
     connect, resolve = socket.socket.connect, socket.getaddrinfo
 
-    def refuse(host: Any) -> None:
+    def refuse(host):
         if host not in ("localhost", "127.0.0.1", "::1"):
             asked.append(host)
             raise ConnectionRefusedError(f"tests have no network: {host}")
 
-    def only_here(self: socket.socket, address: Any) -> None:
+    def only_here(self, address):
         if self.family in (socket.AF_INET, socket.AF_INET6):
             refuse(address[0])
         connect(self, address)
 
-    def known_here(host: Any, *rest: Any, **named: Any) -> Any:
+    def known_here(host, *rest, **named):
         refuse(host)
         return resolve(host, *rest, **named)
 
@@ -92,7 +87,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _own_process_state() -> Iterator[None]:
+def _own_process_state():
     """Accelerate keeps one state per process; tests, and what they share, begin as new ones would."""
     AcceleratorState._reset_state(reset_partial_state=True)
     yield
@@ -100,14 +95,14 @@ def _own_process_state() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
+def _no_process_is_left():
     """Where a test fails, what it started ends too."""
     yield
     end_all()
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
+def chromium():
     """A headless Chromium that keeps its console and its requests in logs."""
     reason = "selenium is not installed (the extra dev brings it)"
     webdriver = pytest.importorskip("selenium.webdriver", reason=reason)
@@ -125,7 +120,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def small_split() -> Iterator[None]:
+def small_split():
     """Halve the number of pairs that is enough for a split into validation and test pairs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 200)
@@ -133,13 +128,13 @@ def small_split() -> Iterator[None]:
 
 
 @pytest.fixture
-def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
+def config(toy_model, toy_corpus, tmp_path):
     """A run of 20 updates on the toy."""
     return short_run(toy_model, toy_corpus, tmp_path / "run")
 
 
 @pytest.fixture(scope="session")
-def on_documents(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
+def on_documents(toy_model, tmp_path_factory):
     """A run on the pairs of documents, without a folder."""
     docs = write_documents(tmp_path_factory.mktemp("documents") / "docs")
     text = CorpusConfig(corpus=(str(docs),), test_relation="title-passage")
@@ -148,20 +143,18 @@ def on_documents(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
 
 @pytest.fixture(scope="session")
-def of_documents(on_documents: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def of_documents(on_documents, tmp_path_factory):
     return load_corpus(on_documents.text, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")
-def finished_run(
-    toy_model: Path, toy_corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Run:
+def finished_run(toy_model, toy_corpus, tmp_path_factory):
     """The run of `config`, finished: for tests that only read it."""
     output = tmp_path_factory.mktemp("finished") / "run"
     return train(short_run(toy_model, toy_corpus, output)).run
 
 
 @pytest.fixture
-def finished_copy(finished_run: Run, tmp_path: Path) -> Run:
+def finished_copy(finished_run, tmp_path):
     """The same in a folder of its own: for tests that change it."""
     return Run(shutil.copytree(finished_run.folder, tmp_path / "finished"))

@@ -1,7 +1,5 @@
 """sentence-transformers' trainer with an objective of ours."""
 
-from pathlib import Path
-
 import torch
 from toy import sentences
 
@@ -10,7 +8,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.training.objective_loss import ObjectiveLoss
 
 
-def train_scd(toy_model: Path, folder: Path) -> list[dict[str, float]]:
+def train_scd(toy_model, folder):
     """Return the log of two updates; the weights go to `rank-N.pt` of this process's rank."""
     import datasets
     from sentence_transformers import (

@@ -1,7 +1,5 @@
 """Small STS sets in SentEval's layout, and an encoder for their texts."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tiny encoders with random weights, texts for them, and a short run on them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -51,10 +49,8 @@ def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
     characters = [
         prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")
     ]
-    vocab = {
-        token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])
-    }
-    vocab = {token: i for i, token in enumerate(sorted(vocab, key=lambda t: (t not in special, t)))}
+    known = sorted({*special, *WORDS, *characters}, key=lambda token: (token not in special, token))
+    vocab = {token: i for i, token in enumerate(known)}
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -76,14 +72,10 @@ def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
 def byte_pairs(*special: str) -> Tokenizer:
     pairs = Tokenizer(models.BPE())
     pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    settings = {"vocab_size": 400, "initial_alphabet": letters, "show_progress": False}
     pairs.train_from_iterator(
-        sentences(100),
-        trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=list(special),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        ),
+        sentences(100), trainers.BpeTrainer(**settings, special_tokens=list(special))
     )
     return pairs
 
@@ -173,7 +165,7 @@ def write_toy_cross_encoder(folder: Path, toy: Path) -> Path:
     return folder
 
 
-def short_run(model: Path, corpus: Path, output: Path) -> TrainConfig:
+def short_run(model: Path, corpus: Path | str, output: Path | None) -> TrainConfig:
     """A run of 20 updates."""
     return TrainConfig(
         text=CorpusConfig(corpus=(str(corpus),), near_duplicates=False),
@@ -192,15 +184,8 @@ def write_toy_t5(toy_model: Path, folder: Path) -> Path:
     """T5's encoder, half of a model that transformers' `AutoModel` would make whole."""
     tokenizer = AutoTokenizer.from_pretrained(toy_model)
     torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=len(tokenizer),
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+    config = T5Config(**sizes, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
     T5EncoderModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

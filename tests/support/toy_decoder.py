@@ -1,7 +1,5 @@
 """Decoders built in code, of byte pairs and without a padding token, as language models are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
@@ -54,11 +52,7 @@ def write_toy_decoder(folder: Path, family: str = "qwen3", padding_side: str = "
         "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**sizes, tie_word_embeddings=True)),
         "llama": lambda: LlamaModel(LlamaConfig(**sizes)),
         "gemma": lambda: Gemma3TextModel(Gemma3TextConfig(**sizes, pad_token_id=0)),
-        "gpt2": lambda: GPT2Model(
-            GPT2Config(
-                vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, n_positions=64, **ids
-            )
-        ),
+        "gpt2": lambda: GPT2Model(GPT2Config(**sizes)),
     }
     made[family]().save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    [
-        "torch.distributed",
-        "torch.nn.parallel",
-        "transformers.models.bert.modeling_bert",
-        "sentence_transformers",
-        "accelerate",
-        "pyarrow.parquet",
-        "pydantic",
-        "bm25s",
-        "scipy.stats",
-        "altair",
-        "rich.progress",
-    ]
+    """
+    torch.distributed torch.nn.parallel transformers.models.bert.modeling_bert
+    sentence_transformers accelerate pyarrow.parquet pydantic bm25s scipy.stats altair
+    rich.progress
+    """.split()
 )
 
 
@@ -122,7 +114,7 @@ class WarmProcess:
 
 
 def end_all() -> None:
-    """What a test leaves running, as those that fail do."""
+    """End what a failed test has left running."""
     for process in list(_started):
         process.end()
 
@@ -135,18 +127,12 @@ def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[
     """Processes that find each other, as those do that torchrun starts."""
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
-    processes = []
-    for rank in range(count):
-        environment = {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(count),
-            "LOCAL_WORLD_SIZE": str(count),
-            "MASTER_ADDR": "localhost",
-            "MASTER_PORT": str(port),
-        }
-        processes.append(WarmProcess(function, *arguments, **environment))
-    return processes
+    shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    shared |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(count))
+    return [
+        WarmProcess(function, *arguments, **shared, RANK=str(rank), LOCAL_RANK=str(rank))
+        for rank in range(count)
+    ]
 
 
 def run_together(count: int, function: Callable[..., Any], *arguments: Any) -> None:
