@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from resumed import as_stopped, assert_same_weights
+from resumed import as_stopped, assert_same_weights, cut_short
 from searches import small_search
 from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
@@ -151,18 +151,11 @@ def test_bm25_has_its_interval(adapted):
         assert gains[name].groups == results.verdict.gain.groups
 
 
-def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):
+def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted):
     config = replace(config, output=config.output.with_name("stopped"))
-    train = fit_module.Fit._train
-    with monkeypatch.context() as patch:
-
-        def stopped(fit, planned):
-            train(fit, planned)
-            raise KeyboardInterrupt
-
-        patch.setattr(fit_module.Fit, "_train", stopped)
-        with pytest.raises(Interrupted, match="adapt `resume`"):
-            adapt(config)
+    stopped = cut_short(fit_module.Fit, "_train", before=False)
+    with pytest.raises(Interrupted, match="adapt `resume`"), stopped:
+        adapt(config)
     before = json.loads((config.output / "candidates" / "amounts.json").read_text())["seconds"]
     again = adapt(resume=config.output)
     searched = read_candidates(config.output)

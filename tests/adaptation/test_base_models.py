@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 from prompted import load_again
-from resumed import assert_same_weights
+from resumed import assert_same_weights, cut_short
 from routed import write_static
 from searches import small_search
 from toy import write_toy_model
 
-from isospace.adaptation.adapt import _closed_forms, adapt
+from isospace.adaptation import adapt as module
+from isospace.adaptation.adapt import adapt
 from isospace.adaptation.results import read_base_models, read_candidates
 from isospace.cli import main
 from isospace.errors import Interrupted, UserError
@@ -61,20 +62,9 @@ def test_the_search_is_that_of_the_selected_model_alone(config, adapted, tmp_pat
 @pytest.mark.parametrize("at", ["compared", pytest.param("searched", marks=pytest.mark.exhaustive)])
 def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_path, monkeypatch, at):
     config = replace(config, output=tmp_path / "run")
-    tried = []
-
-    def stopped(*arguments):
-        tried.append(arguments)
-        if at == "searched" or len(tried) == 2:
-            raise KeyboardInterrupt
-        return closed_forms(*arguments)
-
-    closed_forms = _closed_forms
-    with monkeypatch.context() as patch:
-        step = "_closed_forms" if at == "compared" else "_search"
-        patch.setattr(f"isospace.adaptation.adapt.{step}", stopped)
-        with pytest.raises(Interrupted, match="adapt `resume`"):
-            adapt(config, progress=Silent())
+    step, call = ("_closed_forms", 2) if at == "compared" else ("_search", 1)
+    with pytest.raises(Interrupted), cut_short(module, step, call=call):
+        adapt(config, progress=Silent())
     if at == "searched":  # the models that lost are not loaded again
         monkeypatch.setattr("isospace.adaptation.adapt.compare_base_models", None)
     again = adapt(resume=config.output, progress=Silent())

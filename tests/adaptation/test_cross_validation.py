@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from resumed import assert_same_weights
+from resumed import assert_same_weights, cut_short
 from searches import short_search, write_documents
 
 from isospace.adaptation import cross_validation, task
@@ -171,20 +171,10 @@ def test_what_is_measured_on_trained_text_says_so(finished, tmp_path):
     assert said in twin.verdict
 
 
-def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path, monkeypatch):
+def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path):
     config = replace(config, output=tmp_path / "stopped")
-    fold_train, done = cross_validation._train, []
-
-    def stopped(*arguments):
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(arguments)
-        fold_train(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cross_validation, "_train", stopped)
-        with pytest.raises(Interrupted, match="adapt `resume`"):
-            adapt(config)
+    with pytest.raises(Interrupted), cut_short(cross_validation, "_train", call=3):
+        adapt(config)
     again = adapt(resume=config.output)
     assert again.results.verdict == finished.results.verdict
     assert_same_weights(again.run, finished.run)

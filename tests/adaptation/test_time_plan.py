@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
+from resumed import cut_short
 from searches import short_search, small_search, write_documents
 from toy import sentences, write_rows
 
-from isospace.adaptation import adapt as module, fine_tune, time_plan
+from isospace.adaptation import adapt as module, fine_tune, selection, time_plan
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import PAIR_MAPS, THROUGH
 from isospace.adaptation.cross_validation import Folds
@@ -328,11 +328,8 @@ def test_a_budget_that_is_short_measures_less_and_says_so(spelled, tmp_path, mon
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 1.0)
 
     config = replace(spelled, budget=(1, "minutes"), output=tmp_path / "run")
-    with monkeypatch.context() as patch:
-        stopped = Mock(side_effect=KeyboardInterrupt)
-        patch.setattr("isospace.adaptation.selection.run_results", stopped)
-        with pytest.raises(Interrupted):
-            adapt(config)
+    with pytest.raises(Interrupted), cut_short(selection, "run_results"):
+        adapt(config)
     monkeypatch.setattr(time_plan.Amounts, "planned", lambda *_: pytest.fail("planned again"))
     finished = adapt(resume=config.output)
     results, notes = finished.results, read_candidates(config.output).notes

@@ -119,7 +119,9 @@ def test_queries_that_changed_most_are_offered_first(client):
         assert right in text_of(page)
         assert unescape(re.search(r'<input id="q"[^>]*value="([^"]*)"', page)[1]) == one.query
         lists = searched.get(link.replace("k=10", "k=100")).text
-        assert lists.count("<strong>the right text</strong>") == 2
+        found = re.findall(r"\d\.\d{3}</span>.*?</li>", lists, re.DOTALL)
+        marked = [hit for hit in found if "the right text" in hit]
+        assert [one.right in text_of(hit) for hit in marked] == [True, True]
     assert "Its right text" not in searched.get("/", params={"q": QUERY}).text
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from model2vec import StaticModel
+from resumed import cut_short
 from searches import titled
 from sentence_transformers import SentenceTransformer
 from toy import WORDS, sentences
@@ -147,12 +148,8 @@ def test_pieces_of_scripts_without_spaces_and_unknown_characters():
     assert tokenizer.encode("☃").ids == []
 
 
-def test_a_stopped_command_leaves_nothing(config, tmp_path, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(distill_module, "save_model", stop)
-    with pytest.raises(Interrupted):
+def test_a_stopped_command_leaves_nothing(config, tmp_path):
+    with pytest.raises(Interrupted), cut_short(distill_module, "save_model"):
         distill(replace(config, output=tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 

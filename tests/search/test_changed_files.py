@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from command_line import run
-from search_index import index_files, killed_at, texts_of
+from resumed import killed_at
+from search_index import index_files, texts_of
 from toy import sentences, write_rows
 
 from isospace.config import Reading

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from command_line import run
-from search_index import TEXTS, index_files, index_until_killed, killed_at, texts_of
+from resumed import killed_at
+from search_index import TEXTS, index_files, index_until_killed, texts_of
 from toy import write_rows
 from warm import WarmProcess, isospace_main
 

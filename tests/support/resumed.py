@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -22,6 +23,36 @@ def main_saving_often(words):
     """`isospace` in a process of its own, with a checkpoint in every tenth of a second."""
     fit.CHECKPOINT_SECONDS = 0.06
     return isospace_main(words)
+
+
+class Killed(BaseException):
+    """The end of what `killed_at` stopped."""
+
+
+@contextmanager
+def cut_short(owner, name, before=True, call=1, by=KeyboardInterrupt):
+    """Let the call-th use of a function raise an error, before or after its work."""
+    real, calls = getattr(owner, name), []
+
+    def last(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == call and before:
+            raise by
+        result = real(*arguments, **options)
+        if len(calls) == call:
+            raise by
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, last)
+        yield
+
+
+@contextmanager
+def killed_at(owner, name, before, call=1):
+    """Let the call-th use of a function be the last thing that happens in the block."""
+    with pytest.raises(Killed), cut_short(owner, name, before, call, Killed):
+        yield
 
 
 def kept(run):

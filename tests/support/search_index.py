@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -29,30 +28,6 @@ def texts_of(folder) -> dict[str, str]:
     found = {hit.id: hit.text for hit in hits}
     assert len(found) == len(hits)
     return found
-
-
-class Killed(BaseException):
-    """The end of what `killed_at` stopped."""
-
-
-@contextmanager
-def killed_at(owner, name, before, call=1):
-    """Let the call-th use of a function be the last thing that happens in the block."""
-    real, calls = getattr(owner, name), []
-
-    def last(*arguments):
-        calls.append(arguments)
-        if len(calls) == call and before:
-            raise Killed
-        result = real(*arguments)
-        if len(calls) == call:
-            raise Killed
-        return result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, last)
-        with pytest.raises(Killed):
-            yield
 
 
 @pytest.fixture(scope="session")
