@@ -34,6 +34,7 @@ from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.operators.nearest import unit_rows
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
@@ -172,8 +173,7 @@ def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
     config, adapted, seen
 ):
     vectors, wanted = seen["vectors"], seen["wanted"]
-    lengths = [np.linalg.norm(x, axis=1, keepdims=True) for x in (vectors, wanted)]
-    assert np.allclose(vectors / lengths[0], wanted / lengths[1], atol=1e-5)
+    assert np.allclose(unit_rows(vectors), unit_rows(wanted), atol=1e-5)
     dense, tuned = seen["dense"], seen["fit"].encoder.model
     assert all(value.equal(dense[name]) for name, value in tuned[-1].state_dict().items())
     base = load_encoder(config.model).model.state_dict()
@@ -216,9 +216,8 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, tmp_path, monkey
 
 
 def assert_ships_base(finished, config):
-    texts = sentences(5)
-    shipped = SentenceTransformer(str(finished.model_folder)).encode(texts)
-    assert np.allclose(shipped, load_encoder(config.model).embed(texts), atol=1e-5)
+    shipped = SentenceTransformer(str(finished.model_folder)).encode(sentences(5))
+    assert np.allclose(shipped, load_encoder(config.model).embed(sentences(5)), atol=1e-5)
 
 
 def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, adapted, monkeypatch):

@@ -114,8 +114,7 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
     assert kinds == ["base model", mapped, *tuned_kinds]
     card = (tuned.model_folder / "README.md").read_text(encoding="utf-8")
     assert tuned.results.training.steps >= 10
-    notes = read_candidates(tuned.run.folder).notes
-    assert "20 queries without a passage were not used." in notes
+    assert "20 queries without a passage were not used." in read_candidates(tuned.run.folder).notes
     assert "The model holds two encoders" in card or "safetensors" in card
 
 
@@ -220,19 +219,13 @@ def query_pairs(encoder):
 
 
 def test_the_loss_compares_each_query_with_every_distinct_passage(encoder, query_pairs):
-    found = list(
-        train_queries(encoder, query_pairs, replace(OF_QUERIES, learning_rate=1e-12), updates=2)
-    )
-    distinct = list(dict.fromkeys(PASSAGES))
+    slow = replace(OF_QUERIES, learning_rate=1e-12)
+    found = list(train_queries(encoder, query_pairs, slow, updates=2))
+    distinct, losses = list(dict.fromkeys(PASSAGES)), []
     assert len(query_pairs.passages) == len(distinct) == 7
-    q, d = (
-        x / np.linalg.norm(x, axis=1, keepdims=True)
-        for x in (encoder.embed(QUERIES), encoder.embed(distinct))
-    )
-    temperature = OF_QUERIES.objective.temperature
-    losses = []
-    for query, passage in zip(q, PASSAGES, strict=True):
-        cosines = d @ query / temperature
+    queries, passages = (unit_rows(encoder.embed(texts)) for texts in (QUERIES, distinct))
+    for query, passage in zip(queries, PASSAGES, strict=True):
+        cosines = passages @ query / OF_QUERIES.objective.temperature
         losses.append(np.log(np.exp(cosines).sum()) - cosines[distinct.index(passage)])
     assert np.mean(found) == pytest.approx(np.mean(losses), rel=1e-4)  # two batches, all queries
 

@@ -45,10 +45,9 @@ def adapted(folder, rank=4, seed=1):
 def move(encoder):
     """Something of a size that training could have come to."""
     torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.1 * torch.randn_like(parameter))
+    for parameter in encoder.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.1 * torch.randn_like(parameter)
 
 
 def test_the_start_is_as_it_was_and_the_adapters_alone_get_gradients(model):

@@ -54,11 +54,10 @@ def modules_folder(toy_model, tmp_path):
     """A sentence-transformers folder one of whose modules is its own."""
     folder = tmp_path / "with-module"
     load_encoder(str(toy_model), device="cpu").model.save(str(folder))
-    path = folder / "modules.json"
-    modules = json.loads(path.read_text())
+    modules = json.loads((folder / "modules.json").read_text())
     (folder / "2_Mine").mkdir()
     modules.append({"idx": 2, "name": "2", "path": "2_Mine", "type": "mine.Mine"})
-    path.write_text(json.dumps(modules))
+    (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "mine.py").write_text(CODE)
     return folder
 

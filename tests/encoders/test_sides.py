@@ -53,11 +53,8 @@ def test_views_of_several_texts_have_the_prompt_of_each(tmp_path, include_prompt
     encoder = load_encoder(str(prompted.folder), device="cpu")
     plan = [View(0.0), View(0.0, text=1), View(0.0, text=2)]
     sources, texts = Sources(plan, encoder, 0), (TEXTS[:2], TEXTS[2:4], TEXTS[4:])
-    sides = ("query", "document", "document")
-    ids = [
-        list(map(np.array, encoder.tokens.ids(own, side=side)))
-        for own, side in zip(texts, sides, strict=True)
-    ]
+    sided = zip(texts, ("query", "document", "document"), strict=True)
+    ids = [list(map(np.array, encoder.tokens.ids(own, side=side))) for own, side in sided]
     views = encoder(sources.batch(ids, np.arange(2), 0), plan, sources.of_view)
     wanted = [prompted.queries(texts[0]), *map(prompted.documents, texts[1:])]
     for view, vectors in zip(views, wanted, strict=True):
@@ -79,19 +76,16 @@ def test_the_models_own_prompts(prompts, default, wanted):
 def test_a_given_prompt_replaces_the_models_own(tmp_path):
     folder = str(write_prompted(tmp_path, KINDS["e5"]).folder)
     given = EncoderSettings(query_prompt="Find: ", document_prompt="")
-    for settings, wanted in (
-        (EncoderSettings(), ("query: ", "passage: ")),
-        (given, ("Find: ", "")),
-    ):
+    own = EncoderSettings()
+    for settings, wanted in ((own, ("query: ", "passage: ")), (given, ("Find: ", ""))):
         prompts = load_encoder(folder, settings, "cpu").prompts
         assert (prompts.query, prompts.document) == wanted
 
 
 def test_a_default_prompt_that_was_a_sides_is_kept_under_another_name(tmp_path):
     prompted = write_prompted(tmp_path, KINDS["gemma"], default="query")
-    encoder = load_encoder(
-        str(prompted.folder), EncoderSettings(query_prompt="the big cat: "), "cpu"
-    )
+    settings = EncoderSettings(query_prompt="the big cat: ")
+    encoder = load_encoder(str(prompted.folder), settings, "cpu")
     save_model(encoder, tmp_path / "shipped")
     shipped = load_again(tmp_path / "shipped")
     assert shipped.default_prompt_name == "default"

@@ -104,12 +104,8 @@ def test_convolutions_see_no_padding_and_are_saved(encoder, tmp_path, relu):
 
 def test_prompt_and_closing_normalisation_stay(folder):
     plain = load_encoder(str(folder), device="cpu")
-    model = SentenceTransformer(
-        modules=[*plain.model, Normalize()],
-        prompts={"query": "find: "},
-        default_prompt_name="query",
-        device="cpu",
-    )
+    prompts = {"prompts": {"query": "find: "}, "default_prompt_name": "query"}
+    model = SentenceTransformer(modules=[*plain.model, Normalize()], device="cpu", **prompts)
     read = at_mask(Encoder(model, "test"), TEMPLATE)
     [wanted], _ = at_mask_by_hand(folder, ["find: the cat"])
     assert np.allclose(read.embed(["the cat"])[0], wanted / np.linalg.norm(wanted), atol=1e-5)

@@ -91,14 +91,13 @@ def test_bf16_autocast_is_as_near_as_the_models_own(name):
     assert (ours - exact).norm() < 0.02 * exact.norm()
 
 
+OF_BERT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}
+OF_MODERN = {"embedding_dropout": 0.1, "attention_dropout": 0.2, "mlp_dropout": 0.3}
 RATES = {
-    "bert": ({"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}, [0.2, 0.1, 0.1]),
-    "mpnet": ({"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}, [0.2, 0.1, 0.1]),
+    "bert": (OF_BERT, [0.2, 0.1, 0.1]),
+    "mpnet": (OF_BERT, [0.2, 0.1, 0.1]),
     "distilbert": ({"dropout": 0.1, "attention_dropout": 0.2}, [0.2, 0.1]),
-    "modernbert": (
-        {"embedding_dropout": 0.1, "attention_dropout": 0.2, "mlp_dropout": 0.3},
-        [0.2, 0.2, 0.3],
-    ),
+    "modernbert": (OF_MODERN, [0.2, 0.2, 0.3]),
 }
 
 
@@ -171,9 +170,7 @@ STRETCHED = {
         lambda: remade("bert", is_decoder=True),
         lambda: remade("bert", hidden_act="relu"),
         lambda: with_a_part(make("bert"), adapter(), "encoder.layer.0.attention.self", "query"),
-        lambda: with_a_part(
-            make("bert"), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"
-        ),
+        lambda: with_a_part(make("bert"), adapter(), "encoder.layer.2.output", "LayerNorm"),
         lambda: remade("modernbert", rope_parameters=STRETCHED),
         lambda: with_a_part(make("modernbert"), adapter(), "layers.2", "mlp_norm"),
         lambda: ElectraModel(ElectraConfig(**SIZES)),
@@ -196,9 +193,8 @@ def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), EncoderSettings(pooling="mean"), device="cpu")
     rates, own = [], packed.keep_mask
     monkeypatch.setattr(packed, "keep_mask", lambda x, rate: rates.append(rate) or own(x, rate))
-    encoder(
-        encoder.tokens.collate(encoder.tokens.ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)]
-    )
+    batch = encoder.tokens.collate(encoder.tokens.ids(["the cat", "a dog sat"]))
+    encoder(batch, [View(0.3), View(0.0)])
     # Embeddings; and in each of 3 layers the attention, its output and the feed-forward block.
     assert rates == [0.3] * 10
 
