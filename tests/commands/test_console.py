@@ -15,10 +15,9 @@ from isospace.commands.printing import print_json
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setenv("TTY_INTERACTIVE", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
+    settings = {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "TERM": "xterm", "COLUMNS": "80"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
 
 
 def left_on_the_screen(written):
