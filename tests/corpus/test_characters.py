@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from isospace.corpus.lines import clean
 from isospace.system.unicode import normalise
@@ -61,6 +61,7 @@ def test_no_ordinary_letter_or_sign_changes():
             assert unseen or unicodedata.decomposition(sign).startswith(kinds), hex(ord(sign))
 
 
+@settings(deadline=None)
 @given(
     st.text(st.one_of(st.characters(), st.sampled_from("\u200b\u200c\u200dＡ１．ｶﾞ\u0301K\n\u00ad")))
 )
