@@ -8,7 +8,7 @@ is shipped, except what `Objective.shipped` returns.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -24,15 +24,11 @@ Objectives use its widths, vocabulary, word embeddings, attentions, token states
 
 
 class Auxiliary(nn.Module):
-    """Base of auxiliary networks and memories."""
+    """Base of auxiliary networks and memories.
 
-    @property
-    def frozen(self) -> Mapping[str, nn.Module]:
-        """Parts that never change, by the setting that names the source of each; by default none.
-
-        A checkpoint holds their hash alone; a resumed run loads them from their source again.
-        """
-        return {}
+    A part that never changes has an attribute `from_setting`: the setting that names its source. A
+    checkpoint holds its hash alone; a resumed run loads it from its source again.
+    """
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
         """Do what is due once the optimiser has stepped; by default nothing.
@@ -93,24 +89,20 @@ class Network(Auxiliary):
 
     def __init__(
         self,
-        encoder: nn.Module,
+        encoder: Any,
         *,
         trained: bool = False,
         momentum: float | Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
-        self.encoder: Any = copy.deepcopy(encoder)
+        self.encoder = copy.deepcopy(encoder)
         if not trained:
             self.encoder.requires_grad_(False)
+            if momentum is None:
+                self.encoder.from_setting = "model"
         self.trained, self.momentum = trained, momentum
         self._updates: Tensor
         self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
-
-    @property
-    def frozen(self) -> Mapping[str, nn.Module]:
-        """Return the copy, unless the optimiser or momentum moves it."""
-        moves = self.trained or self.momentum is not None
-        return {} if moves else {"model": self.encoder}
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
         self._updates += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -156,7 +156,7 @@ class Detector(Draws):
         ValueError: sentence vectors cannot be read in the place of an embedding.
     """
 
-    def __init__(self, encoder: TextEncoder, language_model: nn.Module | None, seed: int) -> None:
+    def __init__(self, encoder: TextEncoder, language_model: Any, seed: int) -> None:
         super().__init__(seed)
         width = encoder.word_embeddings.embedding_dim
         if width != encoder.dim:
@@ -169,12 +169,10 @@ class Detector(Draws):
             encoder.token_states(one, one, 0.0, embedded=lambda embedded: embedded)
         self.special = tuple(encoder.vocabulary.special)
         self.language_model = language_model
+        if language_model is not None:
+            language_model.from_setting = "generator"
         self.discriminator = Network(encoder, trained=True)
         self.head = heads.linear(encoder.dim, 2, self.generator, std=0.02)
-
-    @property
-    def frozen(self) -> Mapping[str, nn.Module]:
-        return {} if self.language_model is None else {"generator": self.language_model}
 
     def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> Tensor:
         """Return words for every place of the masked sentences, (n, length) ids.

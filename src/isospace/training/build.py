@@ -165,8 +165,9 @@ class Training:
         encoder: the encoder; trained in place.
         shipped: the encoder as it is measured and saved, sharing its weights.
         modules: the head, and the auxiliary networks and memories by name.
-        frozen: setting -> name in `modules` of the module that it made and that never changes.
-        digests: setting -> hash of that module, or of the teacher.
+        frozen: names in `modules` of those that never change.
+        digests: setting -> hash of the module that it names and that never changes, or of the
+            teacher.
     """
 
     config: TrainConfig
@@ -177,7 +178,7 @@ class Training:
     modules: nn.ModuleDict
     optimizer: torch.optim.Optimizer
     parameters: Sequence[nn.Parameter]
-    frozen: Mapping[str, str]
+    frozen: Sequence[str]
     digests: Mapping[str, str]
     accelerator: Accelerator
 
@@ -227,12 +228,10 @@ def build_training(
     batches = Batches(config, encoder, tokens, examples, parts.sources, accelerator, labels, lists)
     modules = nn.ModuleDict({**parts.auxiliaries, "head": parts.head})
     modules.to(accelerator.device).train()
-    auxiliaries = [part for part in modules.children() if isinstance(part, Auxiliary)]
-    frozen = {setting: module for part in auxiliaries for setting, module in part.frozen.items()}
-    digests = {name: state_hash(module) for name, module in frozen.items()}
+    frozen = {name: one for name, one in modules.named_modules() if hasattr(one, "from_setting")}
+    digests = {str(one.from_setting): state_hash(one) for one in frozen.values()}
     if lists is not None and lists.teacher is not None:
         digests["teacher"] = lists.teacher.digest
-    names = {module: name for name, module in modules.named_modules()}
     parameters = [p for m in (encoder, modules) for p in m.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         parameters,
@@ -251,7 +250,7 @@ def build_training(
         modules=modules,
         optimizer=optimizer,
         parameters=parameters,
-        frozen={setting: names[module] for setting, module in frozen.items()},
+        frozen=[*frozen],
         digests=digests,
         accelerator=accelerator,
     )

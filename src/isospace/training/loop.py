@@ -136,14 +136,13 @@ class Loop:
 
     def _auxiliary_state(self) -> dict[str, Any]:
         """Return the state of head and auxiliaries, without the frozen parts."""
-        frozen = tuple(f"{name}." for name in self.training.frozen.values())
+        frozen = tuple(f"{name}." for name in self.training.frozen)
         state = self.training.modules.state_dict()
         return {name: x for name, x in state.items() if not name.startswith(frozen)}
 
     def _load_auxiliary(self, state: dict[str, Any]) -> None:
-        own = self.training.modules.state_dict()
-        frozen = own.keys() - self._auxiliary_state().keys()
-        self.training.modules.load_state_dict({name: own[name] for name in frozen} | state)
+        modules = self.training.modules
+        modules.load_state_dict({**modules.state_dict(), **state})  # frozen weights stay
 
     def state(self) -> dict[str, Any]:
         """Return the state of the run for a checkpoint, without the random states."""
