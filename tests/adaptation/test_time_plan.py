@@ -79,7 +79,7 @@ def test_evaluations_of_another_length_are_neither_crowded_nor_lost():
 
 def ended(plan, update, evaluation, token):
     """Return when all is over on a machine with these speeds, by a training of the real plan."""
-    clock, evaluated, measured, seen = 30.0, 0, plan.token, None
+    clock, evaluated = 30.0, 0
     loop = Loop(SimpleNamespace(config=TrainConfig()))
     step, total = 0, plan.updates(clock)
     clock += evaluation
@@ -89,8 +89,8 @@ def ended(plan, update, evaluation, token):
         clock += update
         if step in plan.due(total, evaluated):
             clock, evaluated = clock + evaluation, step
-            seen, measured = evaluation, token
-        plan = plan.seen(loop.pace, seen, measured)
+            plan = replace(plan, evaluation=evaluation, token=token)
+        plan = replace(plan, update=loop.pace)
         total = max(plan.updates(clock, step, evaluated), step)
     return clock + 120 * token
 

@@ -113,7 +113,8 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
         token = plan.token
         if fit.evaluated != timed:
             timed, token = fit.evaluated, _seconds_per_token(search)
-        plan = plan.seen(fit.loop.pace, fit.evaluation_seconds, token)
+        evaluation = fit.evaluation_seconds or plan.evaluation
+        plan = replace(plan, update=fit.loop.pace, evaluation=evaluation, token=token)
         updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
         return max(updates, FEWEST_UPDATES)
 

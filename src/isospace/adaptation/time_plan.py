@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
@@ -251,12 +251,6 @@ class TimePlan:
         numbers = range(self.most + 1)
         fits = bisect_right(numbers, left, key=lambda number: self.takes(number, done, evaluated))
         return max(fits - 1, 0)
-
-    def seen(self, update: float, evaluation: float | None, token: float) -> TimePlan:
-        """Return the plan with measured seconds; `evaluation` is `None` before the first one."""
-        if evaluation is None:
-            evaluation = self.evaluation
-        return replace(self, update=update, evaluation=evaluation, token=token)
 
     def allows_another(self, now: float) -> bool:
         """Return true if there is time to try another candidate, and to test the selected one."""
