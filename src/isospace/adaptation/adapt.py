@@ -315,9 +315,10 @@ def _too_late(search: Search, until: float) -> str:
     minutes = task.config.budget[0]
     if late <= MOST_LATE * 60 * minutes:
         return ""
+    enough = number_of(math.ceil(minutes + late / 60), "minutes")
     return (
         f"Nothing was trained: a budget of {number_of(minutes, 'minutes')} is too little for "
-        f"measuring and fine-tuning. Give {math.ceil(minutes + late / 60):,} minutes or more."
+        f"measuring and fine-tuning. Give {enough} or more."
     )
 
 
