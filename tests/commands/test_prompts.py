@@ -105,12 +105,12 @@ def test_index_and_search(prompted, texts, tmp_path, capsys):
 
 
 def test_evaluate(prompted, tmp_path, pairs, capsys):
-    words = ["--own", pairs, "--kind", "pairs", "--json"]
+    words = ["--own", pairs, "--json"]
     out, _ = run_well(capsys, "evaluate", prompted.folder, *words)
     [own] = json.loads(out)["own"]
-    found = evaluate_retrieval(prompted.encode, load_own(pairs, "pairs").content)
+    found = evaluate_retrieval(prompted.encode, load_own(pairs).content)
     assert own["values"]["MRR"] == pytest.approx(found.mrr, abs=1e-5)
-    plain = evaluate_retrieval(prompted.plain, load_own(pairs, "pairs").content)
+    plain = evaluate_retrieval(prompted.plain, load_own(pairs).content)
     assert abs(found.mrr - plain.mrr) > 1e-4
 
 
