@@ -76,11 +76,10 @@ def ranking_divergence():
     found = []
     for i in range(N):
         p, q = softmax(A[i].tolist()), softmax(B[i].tolist())
-        kl = [
-            math.log(2 * x / (x + y)) * x + math.log(2 * y / (x + y)) * y
-            for x, y in zip(p, q, strict=True)
-        ]
-        found.append(sum(kl) / 2)
+        means = [(x + y) / 2 for x, y in zip(p, q, strict=True)]
+        found.append(
+            sum(x * math.log(x / m) for x, m in zip(p + q, means + means, strict=True)) / 2
+        )
     return found
 
 

@@ -30,7 +30,6 @@ def vectors(n=200, dim=6, seed=0):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 40), max_size=5), st.integers(0, 2**31))
 def test_any_batches_merge_to_the_sums_about_the_mean(cuts, seed):
-    """Batches of any size, empty ones among them."""
     x = vectors(40, 3, seed)
     merged = Moments.from_vectors(x[:0])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(x)], strict=True):
@@ -163,20 +162,16 @@ def pairs(n=200, dim=6, seed=0):
     return points + first * spread.flip(0), points + second * spread.flip(0) + 0.5
 
 
-def relevant_components(x, y, power):
-    """W^(-p/2) as in relevant component analysis: chunks of two texts, each about its own mean."""
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_it_is_relevant_component_analysis_up_to_a_rotation(power):
+    """W^(-p/2) of chunks of two texts, each about its own mean."""
+    x, y = pairs()
     chunks = np.stack([x.numpy(), y.numpy()])
     centred = (chunks - chunks.mean(0)).reshape(-1, x.shape[1])
     values, axes = np.linalg.eigh(2 * centred.T @ centred / len(centred))
-    return (axes * values ** (-power / 2)) @ axes.T
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_it_is_relevant_component_analysis_up_to_a_rotation(power):
-    x, y = pairs()
     new, _ = pairs(seed=1)
     moments = PairMoments.from_pairs(x[:9], y[:9]) + PairMoments.from_pairs(x[9:], y[9:])
-    expected = new.numpy() @ relevant_components(x, y, power)
+    expected = new.numpy() @ (axes * values ** (-power / 2)) @ axes.T
     found = moments.fit(power, PLAIN)(new).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
 
@@ -185,8 +180,7 @@ def test_queries_alone_have_the_inner_products_of_both_sides():
     x, y = pairs()
     queries, documents = pairs(50, seed=1)
     moments = PairMoments.from_pairs(x, y)
-    both = moments.fit(0.5)
-    alone = moments.fit_queries(0.5)
+    both, alone = moments.fit(0.5), moments.fit_queries(0.5)
     torch.testing.assert_close(both(queries) @ both(documents).T, alone(queries) @ documents.T)
 
 

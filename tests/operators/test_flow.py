@@ -29,14 +29,6 @@ def flow_of(file, precision):
     return flow.to(DTYPES[precision])
 
 
-def general(dim=16, levels=2, seed=0):
-    """A flow all of whose parameters take part."""
-    flow = Flow(dim, levels=levels, depth=2, width=5).double()
-    for i, parameter in enumerate(flow.parameters()):
-        parameter.data += 0.3 * random(*parameter.shape, seed=seed + i)
-    return flow
-
-
 @files("bert_flow_init")
 @precisions
 @pytest.mark.parametrize("case", ["init", "ddi"])
@@ -95,7 +87,9 @@ def test_values_and_gradients_match_the_released_code(path, precision):
 
 @pytest.mark.parametrize(("dim", "levels"), [(8, 1), (16, 2), (16, 3)])
 def test_dense_layers_with_relu_between_them_are_the_same_map(dim, levels):
-    flow, x = general(dim, levels), 3 * random(20, dim)
+    flow, x = Flow(dim, levels=levels, depth=2, width=5).double(), 3 * random(20, dim)
+    for i, parameter in enumerate(flow.parameters()):
+        parameter.data += 0.3 * random(*parameter.shape, seed=i)
     layers = flow.dense_layers()
     h = x
     for weight, bias in layers[:-1]:

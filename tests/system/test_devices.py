@@ -2,6 +2,7 @@
 
 import atexit
 import threading
+from datetime import timedelta
 
 import pytest
 import torch
@@ -80,7 +81,8 @@ def test_a_group_that_was_made_here_is_left_at_the_end_and_no_other(alone, monke
         made(self, *args, **kwargs)
 
     monkeypatch.setattr(PartialState, "__init__", joined)
-    join_processes()
+    waiting = join_processes().init_handler.timeout
+    assert waiting >= timedelta(days=1)  # by itself torch ends those that wait for 30 minutes
     assert alone == [devices._leave]
     devices._leave()
     assert not dist.is_initialized()
