@@ -89,7 +89,5 @@ def test_the_command(run, tmp_path, capsys):
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
     tables = ("other-text", "retrieval", "sts")
-    assert sorted(path.name for path in tmp_path.glob("p*")) == [
-        *(f"p-{table}.{suffix}" for table in tables for suffix in ("md", "tex")),
-        "p.html",
-    ]
+    written = {f"p-{table}.{suffix}" for table in tables for suffix in ("md", "tex")} | {"p.html"}
+    assert {path.name for path in tmp_path.glob("p*")} == written

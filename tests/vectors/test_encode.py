@@ -6,20 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import encode_files
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from encode_files import (
-    ROWS,
-    TEXTS,
-    Watched,
-    column,
-    encode_until_killed,
-    encode_until_removal,
-    files,
-    run,
-)
+from encode_files import ROWS, TEXTS, Watched, column, files, run
 from sentence_transformers.util import quantize_embeddings
 from toy import sentences, write_rows
 from warm import WarmProcess
@@ -63,7 +55,7 @@ def test_the_number_of_threads_changes_no_bit(config, tmp_path, threads):
 
 def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
     killed = replace(config, output=tmp_path / "killed")
-    process = WarmProcess(encode_until_killed, killed, "part-00002.parquet")
+    process = WarmProcess(encode_files.encode_until_killed, killed, "part-00002.parquet")
     assert process.wait() == -signal.SIGKILL, process.err
     left = files(killed.output)
     assert "part-00004.parquet" not in left
@@ -83,7 +75,7 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
 
 def test_a_kill_while_the_shards_are_removed_leaves_nothing_for_good(config, tmp_path):
     config = replace(config, output=tmp_path / "v" / "v.npy")
-    process = WarmProcess(encode_until_removal, config)
+    process = WarmProcess(encode_files.encode_until_removal, config)
     assert process.wait() == -signal.SIGKILL, process.err
     assert len(list(config.output.parent.iterdir())) == 3
     with pytest.raises(UserError, match="exists already"):
@@ -142,18 +134,10 @@ def test_standard_input(config, monkeypatch):
 
 def test_the_command_says_what_was_done(config, capsys):
     Encode(config).run()
-    story = capsys.readouterr().err
-    assert f"{ROWS}/{ROWS}" in story
-    assert "sentences/s" in story
+    assert f"{ROWS}/{ROWS}" in capsys.readouterr().err
     Encode(config, json=True).run()
-    shown = json.loads(capsys.readouterr().out)
-    assert shown == {
-        "rows": ROWS,
-        "before": ROWS,
-        "done": 0,
-        "speed": 0.0,
-        "output": str(config.output),
-    }
+    counts = {"rows": ROWS, "before": ROWS, "done": 0, "speed": 0.0}
+    assert json.loads(capsys.readouterr().out) == counts | {"output": str(config.output)}
 
 
 def encoded(config, *inputs: Path | str, reading=AS_LINES) -> list[str]:

@@ -1,6 +1,5 @@
 """Bad input, settings and folders, and folders of others: one line each, and nothing is touched."""
 
-import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from encode_files import ROWS, Watched, files, run
 from toy import write_toy_model
 
 from isospace.config import Reading
-from isospace.errors import Stopped, UserError
+from isospace.errors import UserError
 from isospace.system.lifecycle import working_in
 from isospace.vectors import encode as module
 from isospace.vectors.vector_files import FileLayout
@@ -43,10 +42,7 @@ def change_model(config, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            damage_manifest,
-            "manifest.json: cannot be read as the entries of a manifest.*The file is damaged. Remove ",
-        ),
+        (damage_manifest, "manifest.json: cannot be read .*The file is damaged. Remove "),
         (damage_shard, "part-00001.parquet is damaged"),
         (change_text, "begun with another text to encode"),
         (change_model, "begun with another model \\("),
@@ -87,42 +83,19 @@ def test_a_folder_that_another_process_writes_is_left_alone(config):
     assert run(config).done == 128
 
 
-def bad_inputs(folder: Path):
-    (folder / "header.csv").write_text("text\n")
-    (folder / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
-    ids = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
-    pq.write_table(pa.table({"text": ["a"], "id": ids}), folder / "bytes.parquet")
+WITH_IDS = Reading(id_column="id", layout="lines")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"inputs": ("bytes.parquet",), "reading": Reading(id_column="id", layout="lines")},
-            r"bytes\.parquet cannot be read as parquet: 'utf-8' codec can't decode",
-        ),
+        ({"inputs": ("bytes.parquet",), "reading": WITH_IDS}, r"bytes\.parquet .*'utf-8' codec"),
         ({"inputs": ("header.csv",)}, "no text to encode"),
-        ({"inputs": ("rows.jsonl",), "reading": Reading(id_column="id", layout="lines")}, r"rows.jsonl:2: no column \"id\""),
-        ({"reading": Reading(id_column="id", layout="lines")}, "has no columns"),
+        ({"inputs": ("rows.jsonl",), "reading": WITH_IDS}, r"rows.jsonl:2: no column \"id\""),
+        ({"reading": WITH_IDS}, "has no columns"),
         ({"reading": Reading(title_column="t")}, r"^`title_column` t: .*text.txt"),
         ({"output": Path("folder")}, "manifest.json"),
         ({"output": Path("there.npy")}, "exists already"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
-    monkeypatch.chdir(tmp_path)
-    bad_inputs(tmp_path)
-    Path("folder").mkdir()
-    Path("folder", "mine.txt").touch()
-    Path("there.npy").touch()
-    with pytest.raises(UserError, match=message):
-        run(replace(config, **change))
-    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
         ({"inputs": ()}, "files"),
         ({"compress": "int7"}, "`compress`"),
         ({"workers": 2}, "`workers` 2: .*`engine` ray"),
@@ -130,24 +103,18 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
         ({"output": Path("a.csv")}, "`output` a.csv"),
     ],
 )
-def test_settings_that_cannot_be_meant(config, change, message):
+def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
+    monkeypatch.chdir(tmp_path)
+    Path("header.csv").write_text("text\n")
+    Path("rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
+    ids = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
+    pq.write_table(pa.table({"text": ["a"], "id": ids}), "bytes.parquet")
+    Path("folder").mkdir()
+    Path("folder", "mine.txt").touch()
+    Path("there.npy").touch()
     with pytest.raises(UserError, match=message):
-        replace(config, **change)
-
-
-def test_a_full_disk_says_what_is_kept_and_how_to_go_on(config, monkeypatch):
-    replace_path = Path.replace
-
-    def full_at_the_third(self, target):
-        if target.name == "part-00002.parquet":
-            raise OSError(errno.ENOSPC, "No space left on device", str(target))
-        return replace_path(self, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", full_at_the_third)
-        with pytest.raises(Stopped, match=r"part-00002\.parquet: No space left .*out is kept"):
-            run(config)
-    assert run(config).done == ROWS - 256
+        run(replace(config, **change))
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_vector_that_is_no_number_is_refused(tmp_path):
