@@ -105,10 +105,8 @@ class Recorded:
 @files("baselines/declutr_spans")
 def test_spans_are_the_authors(path):
     golden = {name: array.numpy() for name, array in read(path).items()}
-    shape = tuple(
-        int(golden[name])
-        for name in ("num_anchors", "num_positives", "min_span_len", "max_span_len")
-    )
+    names = ("num_anchors", "num_positives", "min_span_len", "max_span_len")
+    shape = tuple(int(golden[name]) for name in names)
     for case, n in enumerate(golden["num_tokens"]):
         file = {name: array[case] for name, array in golden.items() if array.ndim}
         if file["strategy"]:  # positives within the anchor, or beside it

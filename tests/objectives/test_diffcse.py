@@ -73,9 +73,8 @@ def test_loss_is_the_authors(path, precision):
 @files("baselines/diffcse")
 def test_replaced_words_and_their_detection_are_the_authors(path):
     file = read(path)
-    mask, original = (
-        file[name].long().repeat_interleave(2, dim=0) for name in ("attention_mask", "input_ids")
-    )
+    names = ("attention_mask", "input_ids")
+    mask, original = (file[name].long().repeat_interleave(2, dim=0) for name in names)
     logits = file["generator_logits"].double()
     for everywhere, scores, ids in (
         (True, logits, "official_discriminator_ids"),

@@ -23,6 +23,7 @@ def run_of(objective, toy_model, toy_corpus, folder):
     budget = (64, "sentences")
     run = train(replace(config, objective=objective, budget=budget, precision="float32")).run
     assert not run.finished.ships_base
+    assert objective.paper.bibtex in (run.model_folder / "README.md").read_text()
     shipped = SentenceTransformer(str(run.model_folder), device="cpu")
     vectors = shipped.encode(list(run.sample.sentences))
     assert np.allclose(run.sample.after, vectors, atol=2e-3)  # kept in half precision

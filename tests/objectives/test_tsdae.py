@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 from golden_files import DTYPES, files, leaf, precisions, read, scalar, vector
-from toy import write_toy_model
+from toy import write_toy_model, write_toy_t5
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
@@ -15,6 +15,7 @@ from isospace.objectives import TSDAE, decoders
 from isospace.objectives.decoders import Decoder, word_loss
 from isospace.views import TokenIds, View, Views
 
+CLS = EncoderSettings(pooling="cls")
 SHARED = {
     "word": "embeddings.word_embeddings.weight",
     "position": "embeddings.position_embeddings.weight",
@@ -54,9 +55,7 @@ def recorded(file, folder, precision):
         "max_position_embeddings": len(file["position"]),
         "layer_norm_eps": float(file["layer_norm_eps"]),
     }
-    encoder = load_encoder(
-        str(write_toy_model(folder, **sizes)), EncoderSettings(pooling="cls"), "cpu"
-    )
+    encoder = load_encoder(str(write_toy_model(folder, **sizes)), CLS, "cpu")
     encoder.noise.set(0.0)
     decoder = Decoder(encoder, 0)
     shared, own = dict(SHARED), dict(OWN)
@@ -111,7 +110,7 @@ def test_tied_gradients_are_the_authors(path, precision, tmp_path):
 
 
 def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
-    encoder = load_encoder(str(toy_model), EncoderSettings(pooling="cls"), "cpu")
+    encoder = load_encoder(str(toy_model), CLS, "cpu")
     decoder, again = (Decoder(encoder, 0) for _ in range(2))
     ids = torch.tensor(encoder.tokens.ids(["the cat sat on the big red mat"]))
     target, s = TokenIds(ids, torch.ones_like(ids)), torch.ones(1, encoder.dim)
@@ -126,9 +125,7 @@ def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
 
 
 def test_the_trained_head_for_masked_words_is_taken(tmp_path):
-    encoder = load_encoder(
-        str(write_toy_model(tmp_path, masked_words=True)), EncoderSettings(pooling="cls"), "cpu"
-    )
+    encoder = load_encoder(str(write_toy_model(tmp_path, masked_words=True)), CLS, "cpu")
     head = Decoder(encoder, 0).head
     theirs = encoder.language_model()
     assert torch.equal(head.dense.weight, theirs.model.cls.predictions.transform.dense.weight)
@@ -136,8 +133,6 @@ def test_the_trained_head_for_masked_words_is_taken(tmp_path):
 
 
 def test_layers_of_another_kind_are_refused(toy_model, tmp_path):
-    from toy import write_toy_t5
-
     encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
     with pytest.raises(ValueError, match="layers of t5 are not built like BERT's"):
         Decoder(encoder, 0)
@@ -166,9 +161,8 @@ def test_it_is_the_cross_entropy_of_all_logits(at_once, monkeypatch):
     wanted = torch.nn.functional.cross_entropy(states @ words.T + bias, labels, reduction="sum")
     found = word_loss(*leaves, labels)
     torch.testing.assert_close(found, wanted)
-    torch.testing.assert_close(
-        torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * wanted, leaves)
-    )
+    gradients = (torch.autograd.grad(3 * loss, leaves) for loss in (found, wanted))
+    torch.testing.assert_close(*gradients)
 
 
 def test_no_logits_are_kept_for_the_backward_pass(monkeypatch):
