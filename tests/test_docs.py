@@ -87,9 +87,8 @@ def test_python_quick_start_names_exist():
 @pytest.fixture(scope="module")
 def site():
     pytest.importorskip("zensical", reason="zensical needs Python 3.11")
-    built = subprocess.run(
-        [sys.executable, "scripts/docs.py"], cwd=ROOT, capture_output=True, text=True
-    )
+    script = [sys.executable, "scripts/docs.py"]
+    built = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return ROOT / "site"
 

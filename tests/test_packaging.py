@@ -47,7 +47,6 @@ def test_the_source_archive_lacks_the_studies_runs_alone(built):
 
 @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
 def test_both_install_and_start_in_an_environment_of_their_own(built, kind, tmp_path):
-    """The libraries are those of this environment: nothing is downloaded."""
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     (site,) = (tmp_path / "venv" / "lib").glob("*/site-packages")

@@ -27,10 +27,7 @@ ROWS = 2 * 4096 + 500
 
 
 def killer(armed):
-    """What a new worker runs first: it then dies once, when it would give a file its name.
-
-    Workers do not see tests, so it is a function that pickle takes by value.
-    """
+    """What a new worker runs first, pickled by value: it dies once, as it would name a file."""
 
     def begin():
         import os
@@ -73,10 +70,7 @@ def two_machines(tmp_path_factory):
 
 @pytest.fixture
 def kill_worker(two_machines):
-    """With a cluster: gets one worker killed, as it is about to give a file this name.
-
-    What it gives is the path of a file, which is gone once that has happened.
-    """
+    """Get one worker killed as it is about to name a file; the path returned is then gone."""
     _, armed = two_machines
 
     def arm(name):
@@ -144,11 +138,6 @@ def test_a_cluster_does_what_is_missing_though_a_worker_is_killed(config, tmp_pa
     assert first.stat().st_mtime_ns == kept
 
 
-def rows_of(index):
-    table = lancedb.connect(index).open_table("texts").to_arrow()
-    return table.to_pylist()
-
-
 @pytest.mark.exhaustive
 def test_an_index_has_the_same_rows_in_the_same_order(
     toy_model, text_file, tmp_path, monkeypatch, kill_worker
@@ -159,7 +148,8 @@ def test_an_index_has_the_same_rows_in_the_same_order(
     here = index_files(str(text_file), tmp_path / "here", **words)
     there = index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=4)
     assert there == here
-    assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
+    tables = [lancedb.connect(tmp_path / name).open_table("texts") for name in ("here", "there")]
+    assert tables[0].to_arrow().to_pylist() == tables[1].to_arrow().to_pylist()
 
 
 def is_alive(pid):

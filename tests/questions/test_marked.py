@@ -61,6 +61,8 @@ def test_a_corpus_leaves_them_out(tmp_path, ending, columns):
 def measured(task):
     """Every text that selects or tests in a search."""
     sets = [task.data.benchmark.pairs, task.validation, task.data.held_out.pairs]
+    sets += task.data.other_text.test_pairs.values()
+    sets += task.data.other_text.validation_pairs.values()
     if task.folds is not None:
         for part in range(len(task.folds.of_part)):
             data = task.folds.data(task.data, part)
@@ -69,13 +71,7 @@ def measured(task):
     for pairs in sets:
         texts.update(pairs.among.texts if pairs.among else ())
         texts.update(pairs.among.right if pairs.among else ())
-    texts.update(task.data.held_out.sentences)
-    for pairs in (
-        *task.data.other_text.test_pairs.values(),
-        *task.data.other_text.validation_pairs.values(),
-    ):
-        texts.update((*pairs.first, *pairs.second))
-    return texts
+    return texts.union(task.data.held_out.sentences)
 
 
 @pytest.mark.parametrize("small", [False, True])

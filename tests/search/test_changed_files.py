@@ -15,9 +15,7 @@ from isospace.search import Changes, database
 from isospace.search.database import Database
 from isospace.system.progress import Silent
 
-TEXTS = {
-    name: f"The {name} sits by the old river and waits." for name in ("cat", "dog", "bird", "it's")
-}
+NAMES = ("cat", "dog", "bird", "it's")
 
 
 @pytest.fixture
@@ -25,8 +23,8 @@ def kb(toy_model, tmp_path, monkeypatch):
     work = tmp_path / "parent"
     (work / "kb").mkdir(parents=True)
     monkeypatch.chdir(work)
-    for name, text in TEXTS.items():
-        Path(f"kb/{name}.md").write_text(text)
+    for name in NAMES:
+        Path(f"kb/{name}.md").write_text(f"The {name} sits by the old river and waits.")
     added = index_files("kb", "index", str(toy_model), progress=Silent())
     assert (added.changes, added.gone) == (Changes(added=4), {})
     return work / "kb"
@@ -122,7 +120,6 @@ def test_a_long_row_is_found_by_its_passages(indexed, column):
 
 @pytest.mark.parametrize(("column", "slice_"), [(None, 2), ("id", 2), ("id", database.SLICE)])
 def test_a_row_that_changes_loses_all_its_old_passages(indexed, monkeypatch, column, slice_):
-    """From any number of passages to any other, within a slice or over several."""
     monkeypatch.setattr(database, "SLICE", slice_)
     other = {"id": "z", "text": long(3, seed=5)}
     key = "a" if column else "t.jsonl:1"

@@ -38,10 +38,8 @@ def test_encode_gives_the_models_own_vectors(model, toy_model):
 
 
 def test_a_loaded_model_is_a_model(toy_model):
-    prompts = {"query": "the cat ", "text": "a dog "}
-    prompted = SentenceTransformer(
-        str(toy_model), device="cpu", prompts=prompts, default_prompt_name="query"
-    )
+    prompts = {"prompts": {"query": "the cat ", "text": "a dog "}, "default_prompt_name": "query"}
+    prompted = SentenceTransformer(str(toy_model), device="cpu", **prompts)
     for given in ({}, {"prompt": "on "}):
         ours = isospace.load(prompted).encode(TEXTS, **given)
         assert np.allclose(ours, prompted.encode(TEXTS, **given), atol=1e-6)

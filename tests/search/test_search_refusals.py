@@ -33,24 +33,20 @@ def test_a_model_that_moved_is_named(toy_model, folder, tmp_path, capsys):
     assert str(folder) not in refusal(capsys, *words, "--model", "./none")
 
 
-@pytest.mark.parametrize(
-    ("dim", "difference"), [(32, "other weights or settings"), (64, "64 dimensions, not 32")]
-)
+@pytest.mark.parametrize(("dim", "difference"), [(32, "other weights"), (64, "64 dimensions")])
 def test_another_model_is_refused(toy_model, folder, tmp_path, capsys, dim, difference):
     other = write_toy_model(tmp_path / "other", hidden_size=dim, num_hidden_layers=1)
     (tmp_path / "t.txt").write_text("the cat\n")
-    for words in (
-        ["search", "cat", "--index", folder, "--model", other],
-        ["index", tmp_path / "t.txt", "--to", folder, "--model", other],
-    ):
-        line = refusal(capsys, *words)
+    search, index = ["search", "cat", "--index"], ["index", tmp_path / "t.txt", "--to"]
+    for words in (search, index):
+        line = refusal(capsys, *words, folder, "--model", other)
         assert all(str(part) in line for part in (folder, toy_model, other, difference, "--model"))
 
 
-@pytest.mark.parametrize(
-    ("where", "reason"),
-    [("age > 3", "No field named age"), ("year >", "Error parsing statement"), (" ", "is empty")],
-)
+FILTERS = [("age > 3", "No field named age"), ("year >", "Error parsing"), (" ", "is empty")]
+
+
+@pytest.mark.parametrize(("where", "reason"), FILTERS)
 def test_a_filter_that_makes_no_sense(index, where, reason):
     for use in (lambda: index.search("cat", where=where), lambda: index.delete(where)):
         with pytest.raises(UserError, match=re.escape(reason)) as caught:
@@ -66,10 +62,7 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (
-            ["index", "--layout", "lines", "--delete", "id = 'a'"],
-            ["--delete needs only the index (--to)"],
-        ),
+        (["index", "--layout", "lines", "--delete", "id = 'a'"], ["--delete needs only the index"]),
         (["index", "t.csv", "--keep", "age"], ["--keep age", "year, kind", "--to"]),
         (["index", "t.csv"], ['t.csv, row 2: column "year" has 1.5']),
         (["index", "t.csv", "--to", "new", "--keep", "text"], ['column "text"']),
@@ -129,10 +122,7 @@ def test_an_index_that_was_emptied_says_so(index):
     ("use", "message"),
     [
         (lambda index: index.add(["a"], ["a"], [{"age": 3}]), 'row a: .* column "age"'),
-        (
-            lambda index: index.add(["a", "b"], ["a", "b"], [{}, {"year": "x"}]),
-            "row b: column \"year\" has 'x'",
-        ),
+        (lambda index: index.add(["a", "b"], ["a", "b"], [{}, {"year": "x"}]), 'row b: .*"year"'),
         (lambda index: index.add(["a"], [1]), "id 0 is '1' of type int"),
         (lambda index: index.add(["a", "b"], ["a"]), "2 texts, 1 ids"),
         (lambda index: index.search(["cat", 3]), "query 1 is '3' of type int"),

@@ -1,4 +1,5 @@
 import random
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,15 +50,9 @@ def test_an_evaluation_leaves_every_stream_where_it_was():
     def measure(*_):
         return HeldOutScores({"drawn": torch.rand(1).item()}, None, None)
 
-    held_out = SimpleNamespace(measure=measure)
-    encoder, benchmark = (
-        SimpleNamespace(noise=SimpleNamespace(rates=(0.1,)), prompts=Prompts()),
-        SimpleNamespace(labels=None),
-    )
-
-    def evaluation():
-        return run_evaluation(TrainConfig(), encoder, held_out, benchmark, "float32").values
-
+    held_out, benchmark = SimpleNamespace(measure=measure), SimpleNamespace(labels=None)
+    encoder = SimpleNamespace(noise=SimpleNamespace(rates=(0.1,)), prompts=Prompts())
+    evaluation = partial(run_evaluation, TrainConfig(), encoder, held_out, benchmark, "float32")
     state = random_state()
     expected = draw()
     set_random_state(state)

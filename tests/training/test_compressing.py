@@ -50,9 +50,8 @@ def test_a_run_is_measured_on_its_test_pairs(finished_run, capsys):
     assert main(["evaluate", folder, "--compress", "--json"]) == 0
     [shown] = json.loads(capsys.readouterr().out)
     results = finished_run.finished
-    assert shown["forms"]["float32"]["values"]["MRR"] == pytest.approx(
-        results.adapted.pairs.mrr, abs=1e-6
-    )
+    mrr = shown["forms"]["float32"]["values"]["MRR"]
+    assert mrr == pytest.approx(results.adapted.pairs.mrr, abs=1e-6)
     assert f"{results.adapted.pairs.queries:,} test pairs of the run" in shown["tested_on"]
 
 

@@ -44,30 +44,17 @@ def test_nothing_that_is_held_out_is_in_a_pair(on_documents, of_documents):
     assert not held & {lines[line] for line in np.unique(found.rows)}
 
 
-def test_related_texts_are_two_that_differ_and_no_crop(on_documents, of_documents):
-    found = Examples.from_corpus(replace(on_documents, views="both"), of_documents)
-    assert found.cropped.any()
-    first, second = found.related_texts(10**6)
-    plain = found.rows[~found.cropped]
-    assert len(first) == len(second) == int((plain[:, 0] != plain[:, 1]).sum())
-    assert all(a != b for a, b in zip(first, second, strict=True))
-    lines = list(found.texts)
-    pairs = {(lines[a], lines[b]) for a, b in plain}
-    assert set(zip(first, second, strict=True)) <= pairs
-    few = found.related_texts(10)
-    assert [len(side) for side in few] == [10, 10]
-    assert (few[0][0], few[1][0]) == (first[0], second[0])
-
-
-def test_pairs_of_equal_texts_are_not_related_texts():
+def test_related_texts_are_two_that_differ_and_no_crop():
+    """Few of them are spread evenly."""
     numbers = np.arange(1000)
     texts = [f"{n} a" for n in numbers] + [f"{n} {'b' if n % 10 == 3 else 'a'}" for n in numbers]
-    found = Examples(np.stack([numbers, numbers + 1000], axis=1), texts)
+    rows = np.stack([numbers, numbers + 1000], axis=1)
+    found = Examples(rows, texts, cropped=numbers % 20 == 13)
     first, second = found.related_texts(1000)
-    assert first == [f"{n} a" for n in range(3, 1000, 10)]
-    assert second == [f"{n} b" for n in range(3, 1000, 10)]
+    assert first == [f"{n} a" for n in range(3, 1000, 20)]
+    assert second == [f"{n} b" for n in range(3, 1000, 20)]
     assert found.related_texts(400) == (first, second)
-    assert found.related_texts(50) == (first[::2], second[::2])
+    assert found.related_texts(25) == (first[::2], second[::2])
 
 
 def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
@@ -114,10 +101,8 @@ def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
 def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(on_documents, tmp_path):
     """Hard negatives may be shared: here all rows have one."""
     path = tmp_path / "faq.tsv"
-    rows = [
-        f"question number {n} of it\tAnswer {n % 50} of all of them\tthere is no answer"
-        for n in range(300)
-    ]
+    answers = [f"Answer {n} of all of them\tthere is no answer" for n in range(50)]
+    rows = [f"question number {n} of it\t{answers[n % 50]}" for n in range(300)]
     path.write_text("\n".join(["q\ta\tn", *rows]))
     text = CorpusConfig(corpus=(str(path),), columns=("q", "a", "n"), near_duplicates=False)
     objective = SimCSE(supervision="triples")
@@ -137,10 +122,9 @@ def test_pairs_that_nearly_share_a_text_are_not_in_one_batch(on_documents, tmp_p
     asked = [f"{long} {word}" if n % 2 else f"{word} what {word}" for n, word in enumerate(words)]
     rows = [f"{one}\t{word}, as ever {word}" for one, word in zip(asked, words, strict=True)]
     path.write_text("\n".join(["q\ta", *rows]) + "\n")
+    every = CorpusConfig(corpus=(str(path),), columns=("q", "a"), held_out=0)
     for near in (True, False):
-        text = CorpusConfig(
-            corpus=(str(path),), columns=("q", "a"), held_out=0, near_duplicates=near
-        )
+        text = replace(every, near_duplicates=near)
         corpus = load_corpus(text, tmp_path)
         order = Order(Examples.from_corpus(replace(on_documents, text=text), corpus), 8, seed=0)
         batches = [corpus.train_rows[order.batch(n)].tolist() for n in range(order.per_epoch)]
@@ -151,19 +135,16 @@ def test_pairs_that_nearly_share_a_text_are_not_in_one_batch(on_documents, tmp_p
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.txt", "where is the cat\nwho runs\ton the mat\n\nwhere is the cat\n"),
-        ("d.csv", "passage,clicks,query\n,3,where is the cat\non the mat,4,who runs\n"),
-        (
-            "b.jsonl",
-            '{"question": "where is the cat"}\n{"document": "on the mat", "query": "who runs"}',
-        ),
+        ("a.txt", "where is it\nwho runs\ton the mat\n\nwhere is it\n"),
+        ("d.csv", "passage,clicks,query\n,3,where is it\non the mat,4,who runs\n"),
+        ("b.jsonl", '{"question": "where is it"}\n{"document": "on the mat", "query": "who runs"}'),
     ],
 )
 def test_queries_come_from_files_of_all_kinds(on_documents, of_documents, tmp_path, name, content):
     (tmp_path / name).write_text(content)
     found = read_queries(tmp_path / name, on_documents, of_documents)
     assert found.pairs == (("who runs", "on the mat"),)
-    assert found.alone == ("where is the cat",)
+    assert found.alone == ("where is it",)
     assert found.summary == "1 pair of a query and its passage, 1 query without a passage"
 
 
@@ -188,12 +169,8 @@ def test_a_query_that_repeats_a_held_out_text_is_left_out(on_documents, of_docum
     own = tmp_path / "own.jsonl"
     other = " ".join(["a pair of mine that judges", *sentences(1)])
     own.write_text("".join(json.dumps([other, text]) + "\n" for text in sentences(2)))
-    rows = [
-        ("a", passage.upper()),
-        (title, "b"),
-        ("c", f"{of_documents.held_out()[0]} too"),
-        ("d", "e"),
-    ]
+    held = of_documents.held_out()[0]
+    rows = [("a", passage.upper()), (title, "b"), ("c", f"{held} too"), ("d", "e")]
     rows += [(other, "f"), (other, "")]
     file = tmp_path / "queries.jsonl"
     file.write_text("\n".join(json.dumps({"query": q, "passage": p}) for q, p in rows))
@@ -224,12 +201,11 @@ def test_queries_are_further_pairs(on_documents, of_documents, tmp_path):
     assert without.unanswered is None
     assert found.texts.digest != without.texts.digest
     assert found.summary.endswith("2 pairs of a query and its passage, 1 query without a passage")
-    done = found.answered(lambda queries: np.full(len(queries), of_documents.train_rows[0]))
+    answer = of_documents.train_rows[0]
+    done = found.answered(lambda queries: np.full(len(queries), answer))
     assert done.unanswered is None
-    assert done.rows[-1, 1] == of_documents.train_rows[0]
-    assert (
-        done.origins[-1, 2] == of_documents.related.structure.documents[of_documents.train_rows[0]]
-    )
+    assert done.rows[-1, 1] == answer
+    assert done.origins[-1, 2] == of_documents.related.structure.documents[answer]
 
 
 def test_a_query_alone_gets_the_teacher_s_best_passage(on_documents, of_documents, tmp_path):

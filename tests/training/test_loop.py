@@ -31,11 +31,8 @@ from isospace.training.step import Diverged, backward, loss_terms, make_views
 
 
 def weights(loop):
-    parts = [
-        *loop.training.encoder.parameters(),
-        *loop.training.modules.parameters(),
-        *loop.training.modules.buffers(),
-    ]
+    encoder, modules = loop.training.encoder, loop.training.modules
+    parts = [*encoder.parameters(), *modules.parameters(), *modules.buffers()]
     return torch.cat([p.detach().flatten() for p in parts])
 
 
@@ -91,14 +88,10 @@ def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("diffcse")))
     batch = loop.training.batches.batch(3)
     original, *masked = views_of(loop, batch)[0].inputs
-    expected = [
-        ids.tolist()
-        for ids in loop.training.batches.tokens[0].batch(loop.training.batches.order.batch(3))
-    ]
-    found = [
-        ids[mask.bool()].tolist() for ids, mask in zip(original.ids, original.mask, strict=True)
-    ]
-    assert found == expected
+    batches = loop.training.batches
+    expected = batches.tokens[0].batch(batches.order.batch(3))
+    for ids, mask, row in zip(original.ids, original.mask, expected, strict=True):
+        assert ids[mask.bool()].tolist() == row.tolist()
     mask_id = loop.training.encoder.tokenizer.mask_token_id
     for tokens in masked:
         assert torch.equal(tokens.mask, original.mask)
@@ -109,28 +102,17 @@ def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
     assert all(torch.equal(a.ids, b.ids) for a, b in zip((original, *masked), again, strict=True))
 
 
-def test_learning_rate_falls_to_zero_without_warm_up(toy_model, tmp_path):
-    loop = make_loop(toy_model, tmp_path, CONFIG, steps=5)
-    rates = [step.learning_rate for step in loop]
-    assert rates == pytest.approx([3e-5 * (1 - i / 5) for i in range(5)])
-
-
 def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, tmp_path):
-    loop = make_loop(toy_model, tmp_path, CONFIG)
-    epochs = [
-        np.concatenate([loop.training.batches.order.batch(5 * e + i) for i in range(5)])
-        for e in (0, 1)
-    ]
+    order = make_loop(toy_model, tmp_path, CONFIG).training.batches.order
+    epochs = np.split(np.concatenate([order.batch(number) for number in range(10)]), 2)
     assert all(sorted(rows) == list(range(40)) for rows in epochs)
     assert not np.array_equal(*epochs)
 
 
 def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):
-    """Two batches a step give the mean of the two gradients (clean views: no noise to differ)."""
     config = replace(CONFIG, objective=SimCSE(head="none"))
-    single, double = (
-        make_loop(toy_model, tmp_path, replace(config, accumulate=count)) for count in (1, 2)
-    )
+    single = make_loop(toy_model, tmp_path, config)
+    double = make_loop(toy_model, tmp_path, replace(config, accumulate=2))
     gradients = []
     for loop, number in ((single, 0), (single, 1), (double, 0)):
         loop.training.encoder.noise.set(0.0)
@@ -252,12 +234,8 @@ def test_only_adapters_move(toy_model, tmp_path, more, precision):
     layers = {name for name in before if adapters.OUT in name and ".layer." in name}
     assert layers <= moved
     networks = [part for part in loop.training.auxiliaries.values() if hasattr(part, "encoder")]
-    trained = {
-        name
-        for network in networks
-        for name, p in network.encoder.named_parameters()
-        if p.requires_grad
-    }
+    named = [pair for network in networks for pair in network.encoder.named_parameters()]
+    trained = {name for name, parameter in named if parameter.requires_grad}
     assert bool(trained) == isinstance(more.get("objective"), CT)  # the other tower
     assert all(adapters.IN in name or adapters.OUT in name for name in moved | trained)
 
@@ -305,10 +283,8 @@ def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
     parts = batch.parts(TOKENS * batch.sources // 2)
     assert len(parts) > 3
     torch.manual_seed(5)
-    passed = [
-        torch.stack(loop.training.encoder(batch.rows(rows), loop.training.plan.views))
-        for rows in parts
-    ]
+    encoder, views = loop.training.encoder, loop.training.plan.views
+    passed = [torch.stack(encoder(batch.rows(rows), views)) for rows in parts]
     vectors = torch.cat(passed, dim=1)[:, torch.cat(parts).argsort()]
     terms = loss_terms(loop.training.config.objective, make_views(loop.training, batch, vectors))
     torch.stack(list(terms.values())).sum().backward()
@@ -318,7 +294,7 @@ def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
 
     torch.manual_seed(5)
     passes = []
-    loop.training.encoder.register_forward_pre_hook(lambda *_: passes.append(1))
+    encoder.register_forward_pre_hook(lambda *_: passes.append(1))
     again = backward(loop.training, 0)[0]
     assert len(passes) == 2 * len(parts), "a part is encoded again, because nothing of it is kept"
     assert torch.rand(1) == after

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,13 +10,7 @@ from report_runs import results_of
 
 from isospace.errors import UserError
 from isospace.training.card import CLASSIC, plain_card
-from isospace.training.results import (
-    Origin,
-    RunResults,
-    read_results,
-    select_checkpoint,
-    write_results,
-)
+from isospace.training.results import Origin, read_results, select_checkpoint, write_results
 
 
 def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
@@ -30,10 +25,7 @@ def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
     [
         (lambda text: text[:200], r"results\.json: cannot be read as the results of a run"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
-        (
-            lambda text: text.replace(f'"format": {RunResults.format}', '"format": 99'),
-            "another version .* 99",
-        ),
+        (lambda text: re.sub('"format": [0-9]+', '"format": 99', text), "another version .* 99"),
     ],
 )
 def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):
@@ -62,13 +54,8 @@ def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
 
 
 def evaluation(step, mrr, rank=100.0, overlap=0.8, labels=0.0):
-    return {
-        "step": step,
-        "pairs_mrr": mrr,
-        "effective_rank": rank,
-        "neighbour_overlap": overlap,
-        "labels_spearman": labels,
-    }
+    kept = {"step": step, "pairs_mrr": mrr, "labels_spearman": labels}
+    return kept | {"effective_rank": rank, "neighbour_overlap": overlap}
 
 
 BASE = evaluation(0, 0.5, overlap=1.0, labels=0.8)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from toy import sentences, write_toy_cross_encoder, write_toy_model
+from toy import sentences, write_rows, write_toy_cross_encoder, write_toy_model
 from transformers import BertForSequenceClassification
 
 from isospace.encoders.loading import load_encoder
@@ -16,16 +16,8 @@ from isospace.evaluation.bm25 import BM25
 from isospace.objectives import RankCSE, SimCSE
 from isospace.operators.fusion import fuse
 from isospace.system.progress import Silent
+from isospace.training import teachers
 from isospace.training.lists import FALSE_NEGATIVE, Lists
-from isospace.training.teachers import (
-    Cosines,
-    CrossEncoderTeacher,
-    FileTeacher,
-    Fused,
-    LinesBySide,
-    Mean,
-    Teacher,
-)
 from isospace.training.train import train
 
 TEXTS = sentences(60)
@@ -39,12 +31,12 @@ def encoder(toy_model):
 
 @pytest.fixture(scope="module")
 def sided():
-    return LinesBySide(EVERY[::2], EVERY[10:], "query", TEXTS.__getitem__, "texts")
+    return teachers.LinesBySide(EVERY[::2], EVERY[10:], "query", TEXTS.__getitem__, "texts")
 
 
 @pytest.fixture(scope="module")
 def cosines(encoder, sided, tmp_path_factory):
-    return Cosines.made(encoder, sided, tmp_path_factory.mktemp("cache"), Silent())
+    return teachers.Cosines.made(encoder, sided, tmp_path_factory.mktemp("cache"), Silent())
 
 
 QUERIES, OWN = np.array([4, 0, 20]), np.array([[11, 30], [12, 4 + 20], [59, 10]])
@@ -62,22 +54,21 @@ def test_cosines_are_the_encoder_s(encoder, cosines):
 
 
 def test_fused_is_fusion_over_all_texts_that_are_looked_for(sided, cosines):
-    fused = Fused(cosines, sided, weight=1.5)
+    fused = teachers.Fused(cosines, sided, weight=1.5)
     looked_for = sided.texts
     words = BM25([TEXTS[line] for line in looked_for]).scores([TEXTS[line] for line in QUERIES])
     whole = fuse(cosines.scores(QUERIES, looked_for), words, 1.5)
     assert fused.scores(QUERIES, looked_for) == pytest.approx(whole, abs=1e-5)
     # Of a few texts the same numbers, whatever is asked about beside them.
     places = np.searchsorted(looked_for, OWN)
-    assert fused.scores(QUERIES, OWN) == pytest.approx(
-        np.take_along_axis(whole, places, 1), abs=1e-5
-    )
+    own = np.take_along_axis(whole, places, 1)
+    assert fused.scores(QUERIES, OWN) == pytest.approx(own, abs=1e-5)
     assert fused.scores(QUERIES, OWN[0]) == pytest.approx(whole[:, places[0]], abs=1e-5)
 
 
 def test_the_average_of_teachers(sided, cosines):
-    fused = Fused(cosines, sided, weight=2.0)
-    both, every = Mean([cosines, fused]), EVERY[10:]
+    fused = teachers.Fused(cosines, sided, weight=2.0)
+    both, every = teachers.Mean([cosines, fused]), EVERY[10:]
     expected = (cosines.scores(QUERIES, OWN) + fused.scores(QUERIES, OWN)) / 2
     assert both.scores(QUERIES, OWN) == pytest.approx(expected)
     expected = (cosines.scores(QUERIES, every) + fused.scores(QUERIES, every)) / 2
@@ -87,7 +78,7 @@ def test_the_average_of_teachers(sided, cosines):
 
 def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
     cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
-    teacher = CrossEncoderTeacher(str(cross), "cpu", TEXTS.__getitem__)
+    teacher = teachers.CrossEncoderTeacher(str(cross), "cpu", TEXTS.__getitem__)
     found = teacher.scores(QUERIES, OWN)
     model = BertForSequenceClassification.from_pretrained(cross).eval()
     tokenizer = load_encoder(str(cross), device="cpu").tokenizer
@@ -99,25 +90,22 @@ def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
 
 
 def test_scores_from_a_file(sided, tmp_path):
-    file = tmp_path / "scores.jsonl"
     rows = [(4, 30, 2.5), (0, 12, -1.0), (20, 3, 9.0)]  # nobody looks for text 3
-    file.write_text(
-        "\n".join(
-            json.dumps({"query": TEXTS[q], "passage": f" {TEXTS[t]} ", "score": score})
-            for q, t, score in rows
-        )
-    )
-    found = FileTeacher(file, sided)
+    named = [
+        {"query": TEXTS[q], "passage": f" {TEXTS[t]} ", "score": score} for q, t, score in rows
+    ]
+    file = write_rows(tmp_path / "scores.jsonl", named)
+    found = teachers.FileTeacher(file, sided)
     assert found.count == 2
     assert [found.scored_rows(line).tolist() for line in (0, 4, 1)] == [[12], [30], []]
     expected = np.array([[np.nan, 2.5], [-1.0, np.nan], [np.nan, np.nan]])
     np.testing.assert_array_equal(found.scores(QUERIES, OWN), expected)
     assert found.scores(QUERIES, np.array([30, 12]))[0, 0] == 2.5
     with pytest.raises(UserError, match="none of its 3 pairs"):
-        FileTeacher(file, sided._replace(queries=EVERY[1:3]))
+        teachers.FileTeacher(file, sided._replace(queries=EVERY[1:3]))
 
 
-class Table(Teacher):
+class Table(teachers.Teacher):
     """Scores in a matrix of all lines."""
 
     digest = "table"
@@ -147,7 +135,6 @@ def asked_by_line_0():
 
 
 def test_candidates_are_near_and_neither_related_nor_likely_right():
-    """Line 4 belongs to what asks."""
     scores, numbers = asked_by_line_0()
     scores[0, 5:65] = 0.5 - np.arange(60) / 1000
     lists = lists_of(scores, range(1, 200), numbers, [(0, 1), (0, 4)], 4)
