@@ -259,7 +259,7 @@ def candidates(found: SearchResults) -> Chart:
     colour = alt.Color("state:N").title(None).scale(domain=shown, range=colours)
     shape = alt.Shape("state:N").title(None).scale(domain=shown, range=shapes)
     # Leave room for fonts wider than the one that sets the layout.
-    room = 7 * max(map(len, names))
+    room = min(240, 9 * max(map(len, names)))
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=room)
     x = alt.X("value:Q").title("validation MRR x 100").scale(zero=False)
     start = _chart(best[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")

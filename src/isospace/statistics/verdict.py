@@ -96,7 +96,7 @@ def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
 
     `best` is the gain of the best other candidate, if the same items selected.
     """
-    tested = "no other model was tested in" if best is None else f"the best other: {best} in"
+    tested = "no other model was tested by" if best is None else f"the best other: {best} in"
     text = f"{VerdictKind.KEEP_BASE.value.capitalize()}: {reason}; {tested} {protocol}."
     return Verdict(VerdictKind.KEEP_BASE, text, protocol, best)
 
