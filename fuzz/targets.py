@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from toy import sentences
 
-from isospace.config import AdaptConfig, CorpusConfig, TrainConfig
+from isospace.config import AdaptConfig, CorpusConfig, TrainConfig, read_settings
 from isospace.errors import UserError
 from isospace.system import typed_json
 
@@ -239,8 +239,8 @@ def _read_config(content: bytes, folder: Path) -> None:
     path = folder / "adapt.json"
     path.write_bytes(content)
     with _refusals():
-        AdaptConfig.read(path)
-    TrainConfig.from_json(content.decode("utf-8", "replace"))
+        read_settings(path, AdaptConfig)
+    read_settings(path, TrainConfig)
 
 
 def _configs(folder: Path) -> list[bytes]:
@@ -248,7 +248,7 @@ def _configs(folder: Path) -> list[bytes]:
 
     configs = [TrainConfig(objective=kind()) for kind in list(OBJECTIVES.values())[:4]]
     return [
-        *(config.to_json().encode() for config in configs),
+        *(typed_json.to_json(config).encode() for config in configs),
         typed_json.to_json(AdaptConfig()).encode(),
     ]
 
