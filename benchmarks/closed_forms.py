@@ -84,9 +84,11 @@ def rows(
         yield f"queries alone, {name}", through_queries(encode, fitted)
     lines = [corpus[int(line)] for line in fit_rows(corpus, 1, FITTED_ON)]
     views = [torch.from_numpy(embed(lines, dropout=None, side="document")) for _ in range(2)]
+    own_moments = PairMoments.from_pairs(*views)
     for power in (0.5, 0.75):
-        own_map = PairMoments.from_pairs(*views).fit(power)
-        yield f"{DROPOUT}, power {power:g}", through(encode, own_map)
+        yield f"{DROPOUT}, power {power:g}", through(encode, own_moments.fit(power))
+    of_queries = through_queries(encode, own_moments.fit_queries(0.5))
+    yield f"queries alone, {DROPOUT.removeprefix('by ')}, power 0.5", of_queries
 
 
 def _maps(
