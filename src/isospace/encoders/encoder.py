@@ -43,6 +43,7 @@ from isospace.errors import UserError
 from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
+from isospace.views.networks import TextEncoder
 
 PROBES = (
     "A short sentence.",
@@ -58,7 +59,7 @@ Several scripts and lengths, a truncated text, and an empty one.
 """
 
 
-class Encoder(nn.Module):
+class Encoder(TextEncoder):
     """A sentence-transformers model with control over its dropout.
 
     Args:

@@ -16,11 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from isospace.views import Views
-
-TextEncoder: TypeAlias = Any
-"""An `isospace.encoders.encoder.Encoder`, which is not imported, because it needs transformers.
-Objectives use its widths, vocabulary, word embeddings, attentions, token states and language model.
-"""
+from isospace.views.networks import TextEncoder as TextEncoder  # objectives load it from here
 
 
 class Auxiliary(nn.Module):

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from isospace.objectives import heads
-from isospace.objectives.auxiliaries import Auxiliary, Draws, Network, TextEncoder
+from isospace.objectives.auxiliaries import Auxiliary, Draws, Network
 from isospace.views import NO_TARGET, TokenIds, TokenStates
+from isospace.views.networks import TextEncoder
 
 _LOGITS = 1 << 24
 """Number of logits in memory: 64 MB in float32. A batch of 64 passages has 100 million or more."""
