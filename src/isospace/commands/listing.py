@@ -139,7 +139,7 @@ _EXTRAS = {
     ("starlette", "uvicorn"): ("explore", "explore"),
     ("pypdf", "docx"): ("documents", "PDF and Word documents"),
     ("peft",): ("lora", "train --lora"),
-    ("ray",): ("ray", "--engine ray of encode and index"),
+    ("ray",): ("ray", "--engine ray of encode, index and compare"),
     ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
     ("wandb",): ("", "--trackers wandb (pip install wandb)"),
 }

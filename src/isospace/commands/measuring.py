@@ -20,6 +20,7 @@ from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import COMPRESS_READS, EvaluateConfig, Output, TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import DEFAULT_RECIPE, find
+from isospace.system.cluster import Engine
 from isospace.system.settings import Written, to_dict
 
 
@@ -46,6 +47,9 @@ class Compare(LoadsModels):
     the folder of a run, a Hub name."""
     jobs: int = 1
     """Number of runs at a time, each with its part of the cores or a GPU of its own."""
+    engine: Engine = "local"
+    """Where the runs take place: on this machine, or on a Ray cluster (RAY_ADDRESS) that shares the
+    folder."""
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> Compare:
@@ -79,6 +83,7 @@ class Compare(LoadsModels):
                 jobs=self.jobs,
                 baselines=named_models(self.baselines),
                 progress=console,
+                engine=self.engine,
             )
         if results is None:  # not the first process
             return

@@ -1,7 +1,7 @@
 """The cells of a comparison: one run for each row and seed.
 
-Cells run one after the other, or side by side in processes on this machine. Finished cells are
-read, stopped ones are resumed, and the others are started.
+Cells run one after the other, or side by side in processes on this machine or on a cluster.
+Finished cells are read, stopped ones are resumed, and the others are started.
 
 Processes side by side are jobs, each with a log and a share of the machine. The jobs end with this
 process. On a signal to stop, it signals each job once. If it is killed, the jobs' standard input
@@ -10,6 +10,7 @@ ends, which `signals.end_with_input` treats as a request to stop.
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -24,9 +25,10 @@ import torch
 
 from isospace.config import TrainConfig
 from isospace.encoders.places import require_undamaged
-from isospace.errors import Interrupted, Stopped, UserError
+from isospace.errors import Interrupted, Stopped, UserError, first_line
+from isospace.system.cluster import Engine, map_on_cluster, require_seen
 from isospace.system.consent import SAFE_PATH, trusts_code
-from isospace.system.progress import Advance, Progress, Silent
+from isospace.system.progress import Advance, Logged, Progress, Silent
 from isospace.system.settings import to_dict
 from isospace.system.signals import END_WITH_INPUT, is_main_process, launched, polite_stop
 from isospace.training.run import Run, begun
@@ -185,24 +187,30 @@ class Cell:
         return f"{self.name}, seed {self.config.seed}"
 
 
-def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
+def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
     """Refuse cells that `run_cells` cannot run."""
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
         if cell.finished:
             require_undamaged(Run(cell.folder).model_folder)
-    if launched() and jobs > 1:
-        raise UserError(f"`jobs` {jobs}: several processes already share each run. Give 1")
+    if launched():
+        if engine == "ray":
+            raise UserError(
+                "`engine` ray: several processes already share each run. Leave `engine` out"
+            )
+        if jobs > 1:
+            raise UserError(f"`jobs` {jobs}: several processes already share each run. Give 1")
 
 
-def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
+def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
     """Run all cells that are not finished; call `require_runnable` first.
 
-    Several `jobs` divide the processor's threads and the GPUs among them.
+    Several `jobs` divide the processor's threads and the GPUs among them, with the engine ray those
+    of a cluster.
     """
-    if jobs > 1:
-        _side_by_side(cells, jobs, progress)
+    if jobs > 1 or engine == "ray":
+        _side_by_side(cells, jobs, engine, progress)
     else:
         _one_by_one(cells, progress if is_main_process() else Silent())
 
@@ -266,7 +274,7 @@ def command_of_cell(run: Path) -> list[str]:
     return words + ["--trust-remote-code"] * trusts_code()
 
 
-def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
+def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
     """Run the unfinished cells, each in a process of its own with a log in its folder."""
     missing = [cell for cell in cells if not cell.finished]
     done = len(cells) - len(missing)
@@ -275,11 +283,14 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
     def say(cell: Cell, what: str) -> None:
         progress.line("cell", f"{cells.index(cell) + 1} of {len(cells)}: {cell}: {what}")
 
-    def begin(cell: Cell) -> Job:
+    def begin(cell: Cell) -> Cell:
         if not cell.begun:
             Run.create(cell.config)
         say(cell, f"started; its progress: {cell.log}")
-        return Job(command_of_cell(cell.folder), cell.log)
+        return cell
+
+    def begin_job(cell: Cell) -> Job:
+        return Job(command_of_cell(begin(cell).folder), cell.log)
 
     def end(cell: Cell, ended: Ended) -> None:
         results = Run(cell.folder).results
@@ -291,4 +302,31 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
         advance(1)
 
     with progress.bar("cells", len(cells), done) as advance:
-        run_jobs(missing, jobs, begin, end)
+        if engine == "ray":
+            for cell, ended in map_on_cluster(_finisher, map(begin, missing), jobs):
+                end(cell, ended)
+        else:
+            run_jobs(missing, jobs, begin_job, end)
+
+
+def _finisher() -> Callable[[Cell], tuple[Cell, Ended]]:
+    """Return the function with which a worker of a cluster finishes a started cell."""
+    return lambda cell: (cell, _finish(cell))
+
+
+def _finish(cell: Cell) -> Ended:
+    """Finish a started cell in a worker of a cluster."""
+    require_seen(cell.folder / "config.json")
+    logger = logging.getLogger("isospace")
+    logger.setLevel(logging.INFO)
+    handler = logging.FileHandler(cell.log)
+    logger.addHandler(handler)
+    try:
+        train(resume=cell.folder, progress=Logged())
+    except Exception as error:  # reported like a command: exit status and one line
+        logger.error("%s", error, exc_info=not isinstance(error, UserError | Stopped))
+        return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+    return Ended(0, "")

@@ -26,6 +26,7 @@ from isospace.evaluation.sts import UnseenItems, sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
 from isospace.system import typed_json
+from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.lifecycle import stoppable, working_in
 from isospace.system.progress import Logged, Progress
@@ -96,6 +97,7 @@ def compare(
     jobs: int = 1,
     baselines: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    engine: Engine = "local",
 ) -> ComparisonResults | None:
     """Run all unfinished cells and compare them; `None` in all processes but the first.
 
@@ -109,13 +111,14 @@ def compare(
         baselines: name -> model, for `isospace.load`. Each is scored once and becomes a row, which
             is never selected.
         progress: shows the progress; default: the log.
+        engine: run on this machine, or on a Ray cluster.
 
     Raises:
         UserError: bad input, refused before the first run; or the folder has other settings.
         Stopped: a cell was stopped or diverged. Another call continues.
     """
     folder, baselines, progress = expanded(folder), baselines or {}, SaidOnce(progress or Logged())
-    with stoppable(lambda: _CONTINUE):
+    with connected(engine), stoppable(lambda: _CONTINUE):
         _require_comparable(candidates, seeds, folder, jobs)
         _require_different_names((*candidates, *baselines))
         # Kept in the settings, because a resumed comparison may find another environment.
@@ -129,7 +132,7 @@ def compare(
             for number in range(seeds)
             for name, config in settings.items()
         ]
-        require_runnable(cells, jobs)
+        require_runnable(cells, jobs, engine)
         if folder.is_dir():
             with working_in(folder, _CONTINUE):
                 pass  # refused now, and not after the checks, which take long and make no folder
@@ -153,7 +156,7 @@ def compare(
                     (folder / old).unlink(missing_ok=True)
             for name, baseline in scored_now.items():
                 baseline.write(_baseline_folder(folder, name))
-            run_cells(cells, jobs, progress)
+            run_cells(cells, jobs, engine, progress)
             if not is_main_process():  # several processes share each run
                 return None
             runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
