@@ -110,7 +110,8 @@ def _relations(corpus: LoadedCorpus) -> dict[str, dict[str, Any]]:
             found[name] = {
                 "train": len(pairs),
                 "held_out": len(related.held_out(name)),
-                "examples": [(corpus[a], corpus[b]) for a, b in examples],
+                # A crop is drawn in training, from a text that is paired with itself here.
+                "examples": [(corpus[a], corpus[b]) for a, b in examples if a != b],
             }
     return found
 
