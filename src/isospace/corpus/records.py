@@ -101,10 +101,8 @@ def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     header: list[Any] = []
     if source.format in ("csv", "tsv"):
         header = list(next(rows, (1, None))[1] or [])
-        try:
-            _require_columns(f"{source.name}:1", columns, header)
-        except UserError as error:
-            raise UserError(f"{error} The first line must name the columns.") from None
+        advice = " The first line must name the columns."
+        _require_columns(f"{source.name}:1", columns, header, advice)
     for line, cells in rows:
         place = f"{source.name}:{line}"
         if cells is None:
@@ -246,13 +244,15 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str] | None]]:
         raise UserError(f"{source.name}:{begin}: not valid {source.format} ({error}).") from error
 
 
-def _require_columns(place: str, columns: Sequence[Column], names: Sequence[str]) -> None:
-    """Raise an error if a column is missing or occurs twice."""
+def _require_columns(
+    place: str, columns: Sequence[Column], names: Sequence[str], advice: str = ""
+) -> None:
+    """Raise an error if a column is missing, with `advice`, or occurs twice."""
     for column in columns:
         if column.name in names:
             _require_once(place, column.name, names)
         elif not column.optional:
-            raise _no_column(place, column, names)
+            raise UserError(f"{_no_column(place, column, names)}{advice}")
 
 
 def _require_once(place: str, name: str, names: Sequence[str]) -> None:
