@@ -500,8 +500,8 @@ class AskConfig:
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
     """Random seed of the selection of passages and examples."""
     output: Output = None
-    """The file to write, such as queries.jsonl. Counts are written beside it, with the ending
-    .json."""
+    """The file to write, such as queries.jsonl. Counts are written beside it, into
+    queries.counts.json."""
 
     def require_complete(self) -> None:
         """Refuse settings that are incomplete or do not go together."""
