@@ -256,11 +256,13 @@ def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
     assert len(index) == len(TEXTS) + len(rows)
 
 
-def test_of_rows_with_an_id_the_last_counts_and_the_others_are_counted(index):
+def test_of_rows_with_an_id_the_last_counts_and_the_others_are_counted(index, monkeypatch):
     before, values = len(index), {"year": 2000, "kind": "x"}
     rows = [Row(text, "twice", values) for text in ("the cat", "the dog")]
     assert index.add_rows(rows) == Changes(added=1, repeated_ids=1)
     assert len(index) == before + 1
+    monkeypatch.setattr(database, "SLICE", 1)
+    assert index.add_rows(rows) == Changes(replaced=2)  # each slice replaces the one before
 
 
 def test_the_later_row_of_an_id_counts_on_a_cluster_too(index, monkeypatch):

@@ -260,7 +260,7 @@ def in_slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 @dataclass(frozen=True)
 class Changes:
-    """Counts of rows: each is added, replaced, unchanged, empty, or has a repeated id.
+    """Counts of rows: each is added, replaced, unchanged or empty, or its id is repeated.
 
     Each passage of a long row counts as a row.
 
@@ -271,7 +271,8 @@ class Changes:
         empty: rows without text, which are left out.
         deleted: rows deleted because their text is empty now, their file no longer has them, or
             their long row is split differently.
-        repeated_ids: rows of the same command that a later row with the same id has replaced.
+        repeated_ids: rows whose id a later row of their slice has. A later row of another slice
+            counts as replaced, since the earlier row was written.
     """
 
     added: int = 0
