@@ -35,9 +35,11 @@ def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
     """Scale rows (n, dim) to length 1; a row without a direction (zero, NaN) becomes zero."""
     # Squares of float16 and int8 would overflow; float64 is kept.
     x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
-    x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+    if not np.isfinite(norms).all():  # asking every number first would take most of the time
+        x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
+        norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32, copy=False)
 
 
 def product_blocks(
