@@ -132,7 +132,13 @@ def test_a_budget_is_one_word_or_two(given):
 
 @pytest.mark.parametrize(
     "words",
-    ["--batch_size 8 --seed=3", "--batch-size=8 --seed 3", "--seed 3 --batch-size 8 simcse"],
+    [
+        "--batch_size 8 --seed=3",
+        "--batch-size=8 --seed 3",
+        "--seed 3 --batch-size 8 simcse",
+        "--seed 3 --batch_size 8 --no_near_duplicates simcse",
+        "--seed 3 --batch_size 8 -oruns simcse",
+    ],
 )
 def test_options_have_one_meaning_in_every_spelling(words):
     config = _parse(["train", "--corpus", "a", "b", *words.split()]).config

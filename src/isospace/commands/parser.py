@@ -28,6 +28,8 @@ HELP = ("-h", "--help", ALL)
 """The words that ask for help."""
 _COMMON = "common options"
 _LIKE_OPTION = re.compile("--?[a-z]", re.IGNORECASE)
+_WITHOUT_VALUE = re.compile("-[a-z]|--[^=]+", re.IGNORECASE)
+"""Pattern of an option whose value, if it takes one, is the next word; -oVALUE is another."""
 _VALUES = {int: "INT", float: "NUMBER", Path: "PATH"}
 """Type -> name of its values in a help text."""
 
@@ -282,9 +284,9 @@ def _place_of_objective(kind: type[Any], words: Sequence[str]) -> int:
     places = range(len(words)) if _takes_objective(kind) else ()
     flags = {one.name for one in options_of(kind) if one.is_flag}
     for place in places:
-        before = words[place - 1] if place else ""
+        before = words[place - 1].replace("_", "-") if place else ""
         flag = before.replace("--no-", "--") in flags
-        is_value = _LIKE_OPTION.match(before) and "=" not in before and not flag
+        is_value = _WITHOUT_VALUE.fullmatch(before) and not flag
         if words[place] in OBJECTIVES and not is_value:
             return place
     return len(words)
