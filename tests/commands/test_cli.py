@@ -34,6 +34,7 @@ from isospace.cli import _parse
         (["train", "simcse", "--head", "x"], "isospace: --head x: expected "),
         (["train", "--seed", "3", "simsce"], "simsce: no such objective. Did you mean simcse"),
         (["train", "--corpus", "x", "simsce"], "simsce: no such objective. Did you mean simcse"),
+        (["train", "simcse", "vicreg"], "isospace: vicreg: a training has one objective. `iso"),
         (["train", "simcse", "--temprature", "1"], "no such option. Did you mean --temperature"),
         (["train", "simcse", "--batch-size", "8"], "--batch-size: write it before the obj"),
         (["train", "--temperature", "1", "simcse"], "--temperature: write it after the obj"),

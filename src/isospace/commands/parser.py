@@ -322,6 +322,8 @@ def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> 
     """Return the message for a word that no option takes."""
     from isospace.objectives import OBJECTIVES
 
+    if _takes_objective(kind) and word in OBJECTIVES:
+        return f"{word}: a training has one objective. `isospace compare` trains with several"
     if _takes_objective(kind) and not word.startswith("-"):
         return no_such("objective", word, OBJECTIVES)
     before, after = (f"it {where} the objective's name" for where in ("before", "after"))
