@@ -215,20 +215,26 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
     Raises:
         UserError: an option is unknown, or has a wrong value; or a required one is missing.
     """
-    place = _place_of_objective(kind, words)
+    place, lists_all = _place_of_objective(kind, words), _help_of(command)
     try:
         values, unknown = _values(options_of(kind, default), words[:place])
         if place < len(words):
             base = _objective(words[place], default)
+            lists_all = f"isospace {command} {words[place]} --help"
             own, more = _values(options_of(type(base), base), words[place + 1 :])
             unknown += more
     except UserError as error:
-        raise UserError(f"{error}. `isospace {command} --help` lists the options") from None
+        raise UserError(f"{error}. `{lists_all}` lists the options") from None
     if unknown:
         raise UserError(_unknown(kind, command, words, unknown[0]))
     if place < len(words):
         values["objective"] = _made(type(base), base, own)
     return _made(kind, default, values)
+
+
+def _help_of(command: str) -> str:
+    """Return the command whose help lists all options of a command."""
+    return f"isospace {command} {ALL if command in EVERYDAY else '--help'}"
 
 
 def _values(options: Sequence[Option], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -340,7 +346,7 @@ def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> 
     if option in known:
         return f"{option}: write {known[option]}"
     what = "option" if option.startswith("-") else "argument"
-    return no_such(what, option, known, f"isospace {command} --help")
+    return no_such(what, option, known, _help_of(command))
 
 
 def recipes_in(words: Sequence[str]) -> list[str]:
