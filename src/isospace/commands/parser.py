@@ -275,6 +275,9 @@ def _in_one_spelling(words: Sequence[str]) -> list[str]:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             word = f"{name.replace('_', '-')}{equals}{value}"
+            if name == "--budget" and equals:
+                found.append(name)
+                word = value
         after_budget = found[-2:-1] == ["--budget"]
         if after_budget and re.fullmatch(r"[^-]\S* [^-]\S*", f"{found[-1]} {word}"):
             found[-1] += f" {word}"
