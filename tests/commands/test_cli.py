@@ -11,6 +11,7 @@ from command_line import run
 from toy import sentences
 
 from isospace.cli import _parse
+from isospace.recipes import find
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,14 @@ def test_a_budget_is_one_word_or_two(given):
 def test_options_have_one_meaning_in_every_spelling(words):
     config = _parse(["train", "--corpus", "a", "b", *words.split()]).config
     assert (config.text.corpus, config.batch_size, config.seed) == (("a", "b"), 8, 3)
+
+
+def test_an_option_of_many_words_may_be_repeated_and_another_counts_last():
+    config = _parse("adapt a --corpus b c --corpus d --seed 3 --seed 4".split()).config
+    assert (config.text.corpus, config.seed) == (("b", "c", "d"), 4)
+    recipes = "--recipe simcse-bert-base --recipe pairs"
+    assert [*_parse(f"compare {recipes}".split()).recipe_settings] == ["simcse-bert-base", "pairs"]
+    assert _parse(f"train {recipes} simcse".split()).config.budget == find("pairs").config.budget
 
 
 def test_none_is_the_value_of_a_setting_that_may_be_missing():

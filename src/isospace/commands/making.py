@@ -61,8 +61,8 @@ class Train(LoadsModels, CallsEndpoints):
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> Train:
-        """Return the settings of the recipe that the words name."""
-        name = next(iter(recipes_in(words)), DEFAULT_RECIPE)
+        """Return the settings of the recipe that the words name last."""
+        *_, name = DEFAULT_RECIPE, *(named[0] for named in recipes_in(words) if named)
         config = find(name).config
         return cls(config=config, objective=config.objective, recipe=name)
 

@@ -57,7 +57,7 @@ class Compare(LoadsModels):
 
         The words are parsed once for each recipe, so that options override its settings.
         """
-        recipes = {name: find(name) for name in recipes_in(words)}
+        recipes = {name: find(name) for named in recipes_in(words) for name in named}
         settings = {}
         for name, recipe in () if set(HELP) & set(words) else recipes.items():
             settings[name] = parse(cls, "compare", words, cls(config=recipe.config)).config

@@ -113,7 +113,8 @@ class Option:
             return
         how: dict[str, Any] = {"help": self._help, "type": self.read}
         how["metavar"] = self.written.value or " ".join(map(_value_of_type, self.kinds))
-        how["nargs"] = "*" if self.many else None
+        if self.many:
+            how |= {"nargs": "*", "action": "extend"}
         if self.written.positional:
             parser.add_argument(self.path, **how)
         else:
@@ -352,11 +353,11 @@ def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> 
     return no_such(what, option, known, _help_of(command))
 
 
-def recipes_in(words: Sequence[str]) -> list[str]:
-    """Return the recipes that the words of a command name, without a check of the other words."""
+def recipes_in(words: Sequence[str]) -> list[list[str]]:
+    """Return the words after each --recipe, without a check of the other words of a command."""
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    scan.add_argument("--recipe", nargs="*", default=[])
-    found: list[str] = scan.parse_known_args(words)[0].recipe
+    scan.add_argument("--recipe", nargs="*", action="append", default=[])
+    found: list[list[str]] = scan.parse_known_args(words)[0].recipe
     return found
 
 
