@@ -1,7 +1,6 @@
 """Reports: the page of finished and unfinished runs, its pictures, and the command."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +11,15 @@ from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.report.figures import curve, losses, spectrum
 from isospace.report.run_set import collect
-from isospace.training.run import Run
 
 
 @pytest.fixture
-def run(tmp_path) -> Run:
+def run(tmp_path):
     """A finished run with everything, and names that would break careless HTML."""
-    run = write_run(tmp_path / "a <run>", model="<b>evil</b>")
-    return write_sample(finish(run, sts=True))
+    return write_sample(finish(write_run(tmp_path / "a <run>", model="<b>evil</b>"), sts=True))
 
 
-def values(chart: Any, layer: int = 0) -> list[dict[str, Any]]:
+def values(chart, layer=0):
     made = chart.to_dict()
     data = made["layer"][layer].get("data", made.get("data"))
     return data["values"] if "values" in data else made["datasets"][data["name"]]
@@ -49,8 +46,7 @@ def test_spectrum_of_known_singular_values():
 
 
 def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):
-    text = CorpusConfig(corpus=("-",))
-    page = page_of(write_run(tmp_path / "my run; x", text=text).folder)
+    page = page_of(write_run(tmp_path / "my run; x", text=CorpusConfig(corpus=("-",))).folder)
     command = f"isospace train --resume &#39;{tmp_path / 'my run; x'}&#39;"
     assert f"<code>{command}</code>, with the same text on standard input" in page
 
@@ -85,8 +81,7 @@ def test_several_runs_need_a_file(run, tmp_path):
 
 
 def test_the_command(run, tmp_path, capsys):
-    words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
-    assert main(words) == 0
+    assert main(["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
     tables = ("other-text", "retrieval", "sts")
     written = {f"p-{table}.{suffix}" for table in tables for suffix in ("md", "tex")} | {"p.html"}

@@ -1,7 +1,5 @@
 """The page in headless Chromium, opened from disk: drawn, quiet, readable."""
 
-from pathlib import Path
-
 import pytest
 from browsing import SCREENS, contrast, open_page, requests, require_readable
 from report_runs import finish, write_comparison, write_run, write_sample
@@ -12,7 +10,6 @@ from isospace.report.write import write_report
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
 
-from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 MARKS = """
@@ -25,7 +22,7 @@ return [...document.querySelectorAll(".plot")].map((plot) => [...plot.querySelec
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory) -> Path:
+def page(tmp_path_factory):
     """A page about two settings, one of them with a sample whose first sentence is a script."""
     folder = tmp_path_factory.mktemp("browser")
     first = write_sample(finish(write_run(folder / "first"), sts=True), count=40)
@@ -35,20 +32,20 @@ def page(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def comparison(tmp_path_factory) -> Path:
+def comparison(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison") / "which"
     write_comparison(folder, sts=True)
     return write_report(collect([folder]))
 
 
 @pytest.fixture(params=["page", "comparison"])
-def any_page(request, chromium) -> Chrome:
+def any_page(request, chromium):
     open_page(chromium, request.getfixturevalue(request.param).as_uri())
     return chromium
 
 
 @pytest.fixture
-def browser(chromium, page) -> Chrome:
+def browser(chromium, page):
     open_page(chromium, page.as_uri())
     return chromium
 
@@ -62,7 +59,7 @@ def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
 
 
 def test_structure_for_screen_readers(browser):
-    def count(query: str) -> int:
+    def count(query):
         return len(browser.find_elements(By.CSS_SELECTOR, query))
 
     assert count("html[lang=en]") == count("h1") == count("main") == 1

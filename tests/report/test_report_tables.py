@@ -33,8 +33,7 @@ def test_runs_that_differ_in_more_than_their_seed_are_several_rows(tmp_path):
         finish(write_run(tmp_path / name, objective=ConSERT(with_dropout=option)))
     for name, minutes in (("7", 6.0), ("8", 20.0)):
         finish(write_run(tmp_path / name))
-        settings = AdaptConfig(budget=(minutes, "minutes"))
-        typed_json.write(tmp_path / name / ADAPT_SETTINGS, settings)
+        typed_json.write(tmp_path / name / ADAPT_SETTINGS, AdaptConfig(budget=(minutes, "minutes")))
     for names in ("12", "34", "56", "78"):
         assert list(collect([tmp_path / name for name in names]).groups()) == list(names)
 
@@ -67,8 +66,7 @@ def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
     assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
     # SimCSE's authors have rows of bert-large-uncased, roberta-base and roberta-large too.
     assert {row["base model"] for row in others} == {"bert-base-uncased, cls"}
-    page = page_of(run.folder)
-    assert page.count('<tr class="published">') == len(others) + 1
+    assert page_of(run.folder).count('<tr class="published">') == len(others) + 1
 
 
 def test_a_gain_is_without_what_selection_by_the_same_pairs_has_added(tmp_path):
@@ -76,8 +74,7 @@ def test_a_gain_is_without_what_selection_by_the_same_pairs_has_added(tmp_path):
     run = finish(write_run(tmp_path / "few"), 0.4386, 0.0597, model_step=0)
     found = run.finished
     ways = ("BM25", "base model + BM25", "adapted + BM25")
-    gain = replace(found.verdict.gain, mean=0.0162, candidates=9)
-    verdict = replace(found.verdict, gain=gain)
+    verdict = replace(found.verdict, gain=replace(found.verdict.gain, mean=0.0162, candidates=9))
     change(run, verdict=verdict, with_bm25=dict.fromkeys(ways, LOST), split=False)
     [row] = tables.runs_table(collect([run.folder])).rows
     assert (row["run"], row["gain in MRR"]) == ("few (not shipped)", "+1.62")
@@ -97,8 +94,7 @@ def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
     assert tables.transfer_table(found) is None
     row = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), 80.0)
     for run, average in zip(runs, (80.0, None), strict=True):
-        scores = {"row": {**row, "Avg": average}, "row_protocol": "accuracy"}
-        run.write_transfer(scores)
+        run.write_transfer({"row": {**row, "Avg": average}, "row_protocol": "accuracy"})
     table = tables.transfer_table(found)
     ours, first, *others = table.rows
     shown = [ours[key] for key in ("n", "MR", "Avg", "source")]
@@ -170,10 +166,8 @@ def test_tables_in_both_formats(tmp_path):
     written = write_tables([Table("runs", "A caption", rows, "A note.")], tmp_path / "page.html")
     assert [path.name for path in written] == ["page-runs.md", "page-runs.tex"]
     markdown, latex = (path.read_text(encoding="utf-8") for path in written)
-    head, body = (
-        "A caption\n\n|  | x | y, z |\n|---|---|---|\n",
-        "| a_b & 50 % | 1.00 ± 0.10 |  |\n",
-    )
+    head = "A caption\n\n|  | x | y, z |\n|---|---|---|\n"
+    body = "| a_b & 50 % | 1.00 ± 0.10 |  |\n"
     assert markdown == f"{head}{body}| c\\|d -1 | 4e-05 | <2> |\n\nA note.\n"
     assert latex.startswith("% A caption\n% A note.\n\\begin{tabular}{lrl}\n\\toprule\n & x & y, z")
     assert "\na\\_b \\& 50 \\% & 1.00 $\\pm$ 0.10 &  \\\\\n" in latex

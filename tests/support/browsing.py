@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ return found;
 """Every text of the page: its size in pixels, its colour, and what lies behind it."""
 
 
-def open_page(browser: Any, url: str) -> None:
+def open_page(browser, url):
     """Open a page in the light, with the logs of what came before thrown away."""
     for log in ("browser", "performance"):
         browser.get_log(log)
@@ -39,7 +38,7 @@ def open_page(browser: Any, url: str) -> None:
     browser.get(url)
 
 
-def show(browser: Any, width: int, scheme: str = "light", media: str = "screen") -> None:
+def show(browser, width, scheme="light", media="screen"):
     """Set the width of the window, the colour scheme, and screen or print."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -47,20 +46,20 @@ def show(browser: Any, width: int, scheme: str = "light", media: str = "screen")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
-def requests(browser: Any) -> list[str]:
+def requests(browser):
     events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
     sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
     return [event["params"]["request"]["url"] for event in sent]
 
 
-def require_readable(browser: Any, width: int, scheme: str, texts: int) -> str:
+def require_readable(browser, width, scheme, texts):
     """Show a page, and require that it fits and that its texts are readable; return its colour.
 
     The page must have more texts than `texts`. Each must be large and have enough contrast.
     """
     show(browser, width, scheme)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    paper: str = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
     found = browser.execute_script(TEXTS)
     assert len(found) > texts
@@ -70,7 +69,7 @@ def require_readable(browser: Any, width: int, scheme: str, texts: int) -> str:
     return paper
 
 
-def contrast(colour: str, other: str) -> float:
+def contrast(colour, other):
     """WCAG's ratio of two colours, 1 to 21."""
     shades = []
     for text in (colour, other):

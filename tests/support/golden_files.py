@@ -6,15 +6,12 @@ name begins like a layout is taken; sizes, seeds and constants come from the fil
 """
 
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from isospace.objectives.base import Objective
 from isospace.views import Views
@@ -28,10 +25,8 @@ BASELINE = 5e-6
 GRADIENT = {"f64": 1e-8, "f32": 1e-5}
 DTYPES = {"f64": torch.float64, "f32": torch.float32}
 
-File = dict[str, Tensor]
 
-
-def files(*prefixes: str) -> pytest.MarkDecorator:
+def files(*prefixes):
     """Parametrise over every golden file whose name begins with one of the prefixes."""
     params = [
         pytest.param(path, id=f"{kind}-{path.stem}")
@@ -48,33 +43,25 @@ def files(*prefixes: str) -> pytest.MarkDecorator:
 precisions = pytest.mark.parametrize("precision", ["f64", "f32"])
 
 
-def read(path: Path) -> File:
+def read(path):
     with np.load(path) as data:
         return {k: torch.as_tensor(v) for k, v in data.items() if v.dtype.kind != "U"}
 
 
-def leaf(x: Tensor, precision: str) -> Tensor:
+def leaf(x, precision):
     return x.to(DTYPES[precision], copy=True).requires_grad_()
 
 
-def scalar(value: Tensor, expected: Tensor, rel: float) -> None:
+def scalar(value, expected, rel):
     assert value.item() == pytest.approx(expected.item(), rel=rel, abs=1e-6 if rel > 1e-9 else 0)
 
 
-def vector(value: Tensor, expected: Tensor, rel: float) -> None:
+def vector(value, expected, rel):
     difference = (value.double() - expected.double()).norm() / expected.double().norm()
     assert difference.item() <= rel
 
 
-def check(
-    file: File,
-    key: str,
-    precision: str,
-    inputs: dict[str, Tensor],
-    loss: Callable[..., Tensor],
-    *,
-    rel: float = SCALAR["f32"],
-) -> None:
+def check(file, key, precision, inputs, loss, *, rel=SCALAR["f32"]):
     """The loss, and the gradient to every input that the file has one for."""
     leaves = {name: leaf(x, precision) for name, x in inputs.items()}
     value = loss(*leaves.values())
@@ -85,7 +72,7 @@ def check(
         check_gradient(file, f"{key}grad_{name}", precision, x)
 
 
-def check_gradient(file: File, key: str, precision: str, x: Tensor) -> None:
+def check_gradient(file, key, precision, x):
     """The gradient of a leaf, if the file has one for it; some are stored in half the digits."""
     limit = GRADIENT[precision]
     expected = file.get(f"{key}_{precision}", file.get(f"{key}_f64"))
@@ -96,16 +83,16 @@ def check_gradient(file: File, key: str, precision: str, x: Tensor) -> None:
         vector(x.grad, expected, limit)
 
 
-def golden(*prefixes: str, rel: float = BASELINE) -> Callable[[Callable[..., Any]], Any]:
+def golden(*prefixes, rel=BASELINE):
     """Make a test of a function from a file to rows.
 
     A row is the key of a loss in the file, the names of its inputs, and an objective or a loss.
     """
 
-    def decorate(rows: Callable[[File], Any]) -> Any:
+    def decorate(rows):
         @precisions
         @files(*prefixes)
-        def test(path: Path, precision: str) -> None:
+        def test(path, precision):
             file = read(path)
             checked = 0
             for key, names, loss in rows(file):
@@ -120,7 +107,7 @@ def golden(*prefixes: str, rel: float = BASELINE) -> Callable[[Callable[..., Any
     return decorate
 
 
-def total(objective: Objective, *projected: Tensor, **auxiliaries: Any) -> Tensor:
+def total(objective, *projected, **auxiliaries):
     views = torch.stack(projected)
     made = Views(views[: len(objective.views)], views, {}, auxiliaries)
     return torch.stack(list(objective(made).values())).sum()

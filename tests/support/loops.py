@@ -13,15 +13,7 @@ from toy import sentences
 from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.objectives import (
-    OBJECTIVES,
-    ESimCSE,
-    NoiseStudy,
-    RankCSE,
-    RankStudy,
-    SimCSE,
-    WhitenedCSE,
-)
+from isospace.objectives import OBJECTIVES, ESimCSE, RankCSE, SimCSE, WhitenedCSE
 from isospace.system.progress import Silent
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
@@ -41,8 +33,8 @@ SMALL = {
 """Sizes that the papers have larger than a toy needs, by the name of the setting."""
 VARIANTS = {
     "triples": SimCSE(supervision="triples"),
-    "more noise": NoiseStudy(noise="more"),
-    "rank rows": RankStudy(rows=13),
+    "more noise": OBJECTIVES["noise-study"](noise="more"),
+    "rank rows": OBJECTIVES["rank-study"](rows=13),
 }
 SETTINGS = {
     # More parts in one process than in the other.

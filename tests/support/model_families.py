@@ -1,22 +1,7 @@
 """Tiny models of each family with layers like BERT's, with random weights."""
 
 import torch
-from transformers import (
-    BertConfig,
-    BertModel,
-    CamembertConfig,
-    CamembertModel,
-    DistilBertConfig,
-    DistilBertModel,
-    ModernBertConfig,
-    ModernBertModel,
-    MPNetConfig,
-    MPNetModel,
-    RobertaConfig,
-    RobertaModel,
-    XLMRobertaConfig,
-    XLMRobertaModel,
-)
+import transformers
 
 SIZES = {
     "vocab_size": 50,
@@ -34,40 +19,35 @@ ROTARY = {
     "mlp_dropout": 0.1,
 }
 MODELS = {
-    "bert": (BertModel, BertConfig(**SIZES)),
-    "roberta": (RobertaModel, RobertaConfig(**SIZES, type_vocab_size=1)),
-    "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig(**SIZES, type_vocab_size=1)),
-    "camembert": (CamembertModel, CamembertConfig(**SIZES, type_vocab_size=1)),
-    "roberta with other padding": (
-        RobertaModel,
-        RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=2),
-    ),
-    "mpnet": (MPNetModel, MPNetConfig(**SIZES)),
-    "mpnet with other padding": (MPNetModel, MPNetConfig(**SIZES, pad_token_id=2)),
-    "distilbert": (DistilBertModel, DistilBertConfig(**SIZES, hidden_dim=40)),
-    "modernbert": (ModernBertModel, ModernBertConfig(**ROTARY, local_attention=8)),
+    "bert": transformers.BertConfig(**SIZES),
+    "roberta": transformers.RobertaConfig(**SIZES, type_vocab_size=1),
+    "xlm-roberta": transformers.XLMRobertaConfig(**SIZES, type_vocab_size=1),
+    "camembert": transformers.CamembertConfig(**SIZES, type_vocab_size=1),
+    "roberta, padding 2": transformers.RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=2),
+    "mpnet": transformers.MPNetConfig(**SIZES),
+    "mpnet, padding 2": transformers.MPNetConfig(**SIZES, pad_token_id=2),
+    "distilbert": transformers.DistilBertConfig(**SIZES, hidden_dim=40),
+    "modernbert": transformers.ModernBertConfig(**ROTARY, local_attention=8),
     "modernbert, window of all, last layer global, biases, no dropout in attention": (
-        ModernBertModel,
-        ModernBertConfig(
+        transformers.ModernBertConfig(
             **{**ROTARY, "attention_dropout": 0.0},
             layer_types=["sliding_attention", "sliding_attention", "full_attention"],
             norm_bias=True,
             attention_bias=True,
             mlp_bias=True,
-        ),
+        )
     ),
 }
 
 
 def make(name, seed=0):
-    kind, config = MODELS[name]
     torch.manual_seed(seed)
-    model = kind(config).eval()
+    model = transformers.AutoModel.from_config(MODELS[name]).eval()
     for parameter in model.parameters():  # not the initial zeros and ones
         parameter.data += 0.1 * torch.randn_like(parameter)
     return model
 
 
 def remade(name, **settings):
-    kind, config = MODELS[name]
-    return kind(type(config)(**{**config.to_dict(), **settings}))
+    config = MODELS[name]
+    return transformers.AutoModel.from_config(type(config)(**{**config.to_dict(), **settings}))

@@ -55,8 +55,7 @@ def load_again(folder):
 
 def write_prompted(folder, prompts, default=None, include_prompt=True):
     """Save a toy that reads 200 tokens; its vectors are the mean over tokens."""
-    bert = write_toy_model(folder / "bert", max_position_embeddings=256)
-    plain = load_again(bert)
+    plain = load_again(write_toy_model(folder / "bert", max_position_embeddings=256))
     plain.max_seq_length = 200
     model = SentenceTransformer(
         modules=[plain[0], Pooling(32, "mean", include_prompt=include_prompt)],

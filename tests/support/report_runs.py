@@ -43,12 +43,10 @@ EVIL = "<script>document.title = 'run'</script> & \"quoted\" sentences of the sa
 
 def write_run(folder, mrr=0.5, **settings):
     """An unfinished run that has logged four updates and three evaluations."""
-    run = Run.create(
-        TrainConfig(output=folder, **{"objective": SimCSE(), "learning_rate": 3e-5, **settings})
-    )
+    settings = {"objective": SimCSE(), "learning_rate": 3e-5, **settings}
+    run = Run.create(TrainConfig(output=folder, **settings))
     for step in range(1, 5):
-        terms = {"info_nce": 1 / step}
-        run.log("step", {"step": step, "sentences": 64 * step, "terms": terms})
+        run.log("step", {"step": step, "sentences": 64 * step, "terms": {"info_nce": 1 / step}})
     for evaluation in evaluations(mrr):
         run.log("evaluation", evaluation)
     return run
@@ -71,7 +69,7 @@ def ranked(reciprocal_ranks):
     """Items of test pairs; BM25 and hybrid search rank them as the encoder does."""
     none = np.zeros((2, len(reciprocal_ranks)))
     names = ("MRR", "BM25", "fused")
-    return {name: reciprocal_ranks for name in names} | {
+    return dict.fromkeys(names, reciprocal_ranks) | {
         f"{name}{DISPLACEMENT}": none for name in names
     }
 
@@ -172,9 +170,7 @@ def write_comparison(folder, sts=False):
     model = str(folder / "simcse_head=none" / "seed-1" / "model")
     results = ComparisonResults(
         measure="MRR",
-        protocol=ComparisonProtocol(
-            "MRR, some pairs", None, "last", None, None, True, "validation MRR"
-        ),
+        protocol=ComparisonProtocol("MRR, pairs", None, "last", None, None, True, "validation MRR"),
         settings={
             name: to_dict(TrainConfig(objective=objective))
             for name, objective in objectives.items()

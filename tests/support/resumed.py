@@ -73,10 +73,7 @@ def assert_same_run(first, second):
     assert first.results is not None
     assert second.results is not None
     assert first.results.training.evaluations == second.results.training.evaluations
-    steps = [
-        [line["step"] for line in run.metrics() if line["kind"] == "step"]
-        for run in (first, second)
-    ]
+    steps = [[line["step"] for line in run.steps()] for run in (first, second)]
     assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
 
 

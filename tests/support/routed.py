@@ -1,7 +1,5 @@
 """The toy, the toy with a map behind its queries alone, and other models with a `Router`."""
 
-from pathlib import Path
-
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
@@ -17,7 +15,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
 
 
-def write_routed(toy: Path, folder: Path, *, normalised: bool = True) -> tuple[Path, Path]:
+def write_routed(toy, folder, *, normalised=True):
     """Write the toy, and what maps its queries; with a closing normalisation or without."""
     torch.manual_seed(1)
     modules = [*SentenceTransformer(str(toy), device="cpu")]
@@ -30,22 +28,18 @@ def write_routed(toy: Path, folder: Path, *, normalised: bool = True) -> tuple[P
     return folder / "base", folder / "routed"
 
 
-def write_static(toy: Path, folder: Path) -> Path:
+def write_static(toy, folder):
     """Write the toy's tokenizer with random static vectors, by sentence-transformers itself."""
-    SentenceTransformer(modules=[_static(toy)], device="cpu").save(
-        str(folder), create_model_card=False
-    )
+    model = SentenceTransformer(modules=[_static(toy)], device="cpu")
+    model.save(str(folder), create_model_card=False)
     return folder
 
 
-def write_asymmetric(toy: Path, folder: Path, kind: str) -> Path:
+def write_asymmetric(toy, folder, kind):
     """Write a model whose queries and documents differ, by sentence-transformers itself.
 
-    Args:
-        toy: the folder of the toy.
-        folder: to write.
-        kind: "static queries" or "two poolings", whose first module is the Router; "two layers",
-            whose last is; or "nested", a router in a route of another, with queries as default.
+    The Router is its first module ("static queries", "two poolings") or its last ("two layers"), or
+    stands in a route of another, with queries as default ("nested").
     """
     torch.manual_seed(2)
     transformer, pooling = SentenceTransformer(str(toy), device="cpu")
@@ -66,7 +60,7 @@ def write_asymmetric(toy: Path, folder: Path, kind: str) -> Path:
     return folder
 
 
-def _static(toy: Path) -> StaticEmbedding:
+def _static(toy):
     tokenizer = SentenceTransformer(str(toy), device="cpu").tokenizer.backend_tokenizer
     torch.manual_seed(3)
     return StaticEmbedding(Tokenizer.from_str(tokenizer.to_str()), embedding_dim=32)

@@ -19,11 +19,11 @@ TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大�
 YEARS = [1900 + i % 100 for i in range(len(TEXTS))]
 
 
-def index_files(inputs, to, model=None, progress=None, **settings) -> files.IndexedFiles:
+def index_files(inputs, to, model=None, progress=None, **settings):
     return files.index_files(IndexConfig(inputs, to, model, **settings), progress or Silent())
 
 
-def texts_of(folder) -> dict[str, str]:
+def texts_of(folder):
     hits = SearchIndex.open(folder).search("cat", k=1000).hits[0]
     found = {hit.id: hit.text for hit in hits}
     assert len(found) == len(hits)

@@ -1,7 +1,6 @@
 """Documents, and the settings of a search of `adapt` that takes seconds with the toy."""
 
 import random
-from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -15,7 +14,7 @@ from isospace.encoders.saving import save_model
 NOISE, CONTENT = WORDS[:10], WORDS[10:]
 
 
-def write_documents(file: Path, count: int = 2100) -> Path:
+def write_documents(file, count=2100):
     """Write documents whose second passages repeat words of their titles, among other words."""
     draw, rows = random.Random(0), []
     for text in sentences(count, seed=4):
@@ -25,7 +24,7 @@ def write_documents(file: Path, count: int = 2100) -> Path:
     return write_rows(file, rows)
 
 
-def titled(file: Path, held_out: int = 420) -> CorpusConfig:
+def titled(file, held_out=420):
     """Documents as they are, whose passages are looked for by their titles."""
     return CorpusConfig(
         corpus=(str(file),),
@@ -37,7 +36,7 @@ def titled(file: Path, held_out: int = 420) -> CorpusConfig:
     )
 
 
-def short_search(documents: Path, model: Path, output: Path, held_out: int = 420) -> AdaptConfig:
+def short_search(documents, model, output, held_out=420):
     """Return settings that select the candidate with the highest MRR, whatever it drops."""
     return AdaptConfig(
         text=titled(documents, held_out),
@@ -49,13 +48,13 @@ def short_search(documents: Path, model: Path, output: Path, held_out: int = 420
     )
 
 
-def small_search(folder: Path, model: Path) -> AdaptConfig:
+def small_search(folder, model):
     """Return the settings of a search with half of the documents: for `small_split`."""
     documents = write_documents(folder / "docs.jsonl", 1050)
     return short_search(documents, model, folder / "run", held_out=210)
 
 
-def paired(file: Path) -> CorpusConfig:
+def paired(file):
     """Write 750 pairs that share words among words that say nothing; return them as a corpus."""
     draw, rows = random.Random(0), []
     for _ in range(750):
@@ -66,13 +65,12 @@ def paired(file: Path) -> CorpusConfig:
     return CorpusConfig(corpus=(str(file),), columns=("query", "answer"), near_duplicates=False)
 
 
-def write_centred(toy: Path, folder: Path) -> Path:
+def write_centred(toy, folder):
     """Write the toy with its mean removed, which is longer than all that tells texts apart."""
     plain = SentenceTransformer(str(toy), device="cpu")
     mean = torch.from_numpy(plain.encode(sentences(300, seed=1))).mean(0)
-    dense = Dense(
-        32, 32, activation_function=torch.nn.Identity(), init_weight=torch.eye(32), init_bias=-mean
-    )
+    initial = {"init_weight": torch.eye(32), "init_bias": -mean}
+    dense = Dense(32, 32, activation_function=torch.nn.Identity(), **initial)
     model = SentenceTransformer(modules=[*plain, dense], device="cpu")
     save_model(Encoder(model, "centred"), folder)
     return folder

@@ -5,30 +5,21 @@ import json
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from isospace.encoders.encoder import Encoder
-
-Script = Callable[[str], "str | Response"]
-"""Answers the text of a request; a `Response` is sent as it is."""
-Change = Callable[[list[dict[str, Any]]], Any]
-"""Changes the items of a good answer; a `Response` is sent as it is."""
 _number = count()
 """Tells servers apart: answers of one serve no other, whatever their ports."""
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[str]:
+def serving(app):
     """Run an app on a free port inside the block, and give its address."""
     config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
     with (
@@ -39,7 +30,7 @@ def serving(app: Starlette) -> Iterator[str]:
 
 
 @contextmanager
-def running(server: uvicorn.Server, listener: socket.socket) -> Iterator[int]:
+def running(server, listener):
     """Run a server on a socket inside the block, and give its port."""
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -53,33 +44,33 @@ def running(server: uvicorn.Server, listener: socket.socket) -> Iterator[int]:
 
 
 class ChatServer:
-    """Answers of a script to the text of a request, and what was asked for."""
+    """Answers of a script to the text of a request, and what was asked for.
 
-    def __init__(self, script: Script) -> None:
+    A script answers with a text or with a `Response`, which is sent as it is.
+    """
+
+    def __init__(self, script):
         self.script = script
         self.model = f"toy-{next(_number)}"
-        self.asked: list[str] = []
+        self.asked = []
         self.address = ""
         route = Route("/v1/chat/completions", self._complete, methods=["POST"])
         self.app = Starlette(routes=[route])
 
-    async def _complete(self, request: Request) -> Response:
+    async def _complete(self, request):
         asked = await request.json()
         return await run_in_threadpool(self._answer, asked["messages"][0]["content"])
 
-    def _answer(self, text: str) -> Response:
+    def _answer(self, text):
         self.asked.append(text)
         answer = self.script(text)
         return answer if isinstance(answer, Response) else said(answer)
 
 
-def said(text: str | None, **message: Any) -> Response:
+def said(text, **message):
     """An answer of a language model, as the API writes it."""
-    choice = {
-        "index": 0,
-        "finish_reason": "stop",
-        "message": {"role": "assistant", "content": text, **message},
-    }
+    message = {"role": "assistant", "content": text, **message}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
     return JSONResponse(
         {"id": "1", "object": "chat.completion", "created": 0, "model": "toy"}
@@ -88,7 +79,7 @@ def said(text: str | None, **message: Any) -> Response:
 
 
 @contextmanager
-def chatting(script: Script) -> Iterator[ChatServer]:
+def chatting(script):
     server = ChatServer(script)
     with serving(server.app) as address:
         server.address = f"{address}/v1#{server.model}"
@@ -96,25 +87,28 @@ def chatting(script: Script) -> Iterator[ChatServer]:
 
 
 class EmbeddingServer:
-    """OpenAI's /v1/embeddings, as many servers speak it; a test can spoil its answers."""
+    """OpenAI's /v1/embeddings, as many servers speak it.
 
-    def __init__(self, encoder: Encoder) -> None:
+    A function in `spoil` changes the items of a good answer, or replaces them by a `Response`.
+    """
+
+    def __init__(self, encoder):
         self.url = ""
-        self.sent: Counter[str] = Counter()
-        self.headers: dict[str, str] = {}
-        self.spoil: list[Change] = []
+        self.sent = Counter()
+        self.headers = {}
+        self.spoil = []
         self.delay = 0.0
         self._encoder = encoder
         self.app = Starlette(routes=[Route("/v1/embeddings", self._embeddings, methods=["POST"])])
 
-    async def _embeddings(self, request: Request) -> Response:
+    async def _embeddings(self, request):
         asked = await request.json()
         self.headers = dict(request.headers)
         await asyncio.sleep(self.delay)
         if asked["model"] != "toy":
             return refusal(404, f"The model `{asked['model']}` does not exist")
         vectors = self._encoder.embed(asked["input"])
-        items: Any = [
+        items = [
             {"object": "embedding", "index": place, "embedding": vector.tolist()}
             for place, vector in enumerate(vectors)
         ]
@@ -128,13 +122,13 @@ class EmbeddingServer:
         return Response(json.dumps({"object": "list", "data": items, "model": "toy"}))
 
 
-def refusal(status: int, message: str, **headers: str) -> JSONResponse:
+def refusal(status, message, **headers):
     """An error as OpenAI's API gives it."""
     return JSONResponse({"error": {"message": message}}, status, headers=headers)
 
 
 @contextmanager
-def served(encoder: Encoder) -> Iterator[EmbeddingServer]:
+def served(encoder):
     server = EmbeddingServer(encoder)
     with serving(server.app) as address:
         server.url = f"{address}/v1"

@@ -150,8 +150,7 @@ def of_documents(on_documents, tmp_path_factory):
 @pytest.fixture(scope="session")
 def finished_run(toy_model, toy_corpus, tmp_path_factory):
     """The run of `config`, finished: for tests that only read it."""
-    output = tmp_path_factory.mktemp("finished") / "run"
-    return train(short_run(toy_model, toy_corpus, output)).run
+    return train(short_run(toy_model, toy_corpus, tmp_path_factory.mktemp("finished") / "run")).run
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A program that has never heard of isospace."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 
-def save_vectors(outputs: dict[Path, Path], texts: list[str]) -> None:
+def save_vectors(outputs, texts):
     """Load model folders where neither isospace nor peft can be imported, and write their vectors.
 
     In a folder for transformers alone, the state of the first token is the vector.

@@ -12,19 +12,18 @@ DATA = Path(os.environ.get("ISOSPACE_DATA", ROOT.parent / "shared/data/senteval"
 """SentEval's own files, if they are there."""
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8"))
 
 
-def write_senteval(folder: Path) -> Path:
+def write_senteval(folder):
     """Write all seven STS sets in SentEval's layout, with three scored pairs a sub-set."""
     for year, subsets in YEARS.items():
         for subset in subsets:
             base = folder / "STS" / f"{year}-en-test"
-            write(
-                base / f"STS.input.{subset}.txt", "0 a\t10 b\n0 a\t77  x \n0 a\t40 c\n0 a\t80 d\n"
-            )
+            pairs = "0 a\t10 b\n0 a\t77  x \n0 a\t40 c\n0 a\t80 d\n"
+            write(base / f"STS.input.{subset}.txt", pairs)
             write(base / f"STS.gs.{subset}.txt", "5.0\n\n3.2\n0.4\n")
     for split in ("train", "dev", "test"):
         lines = [f"g\tf\t2012\t1\t{g}\t0 a\t{d} b\n" for g, d in ((5, 5), (2, 70), (3, 30))]

@@ -4,26 +4,18 @@ A new interpreter imports them for six seconds and more. These processes have no
 they can be killed, stopped and be several that share a run as those that a user starts.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import multiprocessing
 import os
-import signal
 import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
-
-if TYPE_CHECKING:
-    from isospace.evaluation.pairs import TextPairs
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -44,7 +36,7 @@ class Place:
     streams: list[str]
     threads: int
 
-    def enter(self) -> None:
+    def enter(self):
         for number, name in enumerate(self.streams, start=1):
             with open(name, "wb") as file:
                 os.dup2(file.fileno(), number)
@@ -54,7 +46,7 @@ class Place:
         torch.set_num_threads(self.threads)
 
 
-_started: list[WarmProcess] = []
+_started = []
 _MEASURING = {"train", "adapt", "compare", "whiten"}
 """Commands that measure other text."""
 LESS_OTHER_TEXT = "ISOSPACE_TESTS_LESS_OTHER_TEXT"
@@ -71,7 +63,7 @@ class WarmProcess:
 
     out = err = ""
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any, **environment: str) -> None:
+    def __init__(self, function, *arguments, **environment):
         self._folder = tempfile.TemporaryDirectory(prefix="warm-")
         streams = [str(Path(self._folder.name, name)) for name in ("out", "err")]
         place = Place({**os.environ, **environment}, os.getcwd(), streams, torch.get_num_threads())
@@ -80,18 +72,17 @@ class WarmProcess:
         _started.append(self)
 
     @property
-    def pid(self) -> int:
-        assert self._process.pid is not None
+    def pid(self):
         return self._process.pid
 
     @property
-    def running(self) -> bool:
+    def running(self):
         return self._process.is_alive()
 
-    def send(self, number: signal.Signals) -> None:
+    def send(self, number):
         os.kill(self.pid, number)
 
-    def wait(self, seconds: float = 300) -> int:
+    def wait(self, seconds=300):
         """Its exit status; of one that was killed, the signal's number, negative."""
         self._process.join(seconds)
         status = self._process.exitcode
@@ -99,7 +90,7 @@ class WarmProcess:
         assert status is not None, f"was still running after {seconds} s: {self.err}"
         return status
 
-    def end(self) -> None:
+    def end(self):
         """Kill it where it still runs, and keep what it printed."""
         if self in _started:
             _started.remove(self)
@@ -108,22 +99,22 @@ class WarmProcess:
             self.out, self.err = (self._read(name) for name in ("out", "err"))
             self._folder.cleanup()
 
-    def _read(self, name: str) -> str:
+    def _read(self, name):
         path = Path(self._folder.name, name)
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def end_all() -> None:
+def end_all():
     """End what a failed test has left running."""
     for process in list(_started):
         process.end()
 
 
-def isospace(*words: object) -> WarmProcess:
+def isospace(*words):
     return WarmProcess(isospace_main, [str(word) for word in words])
 
 
-def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[WarmProcess]:
+def together(count, function, *arguments):
     """Processes that find each other, as those do that torchrun starts."""
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
@@ -135,14 +126,14 @@ def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[
     ]
 
 
-def run_together(count: int, function: Callable[..., Any], *arguments: Any) -> None:
+def run_together(count, function, *arguments):
     """Such processes from start to end, which must be a good one."""
     processes = together(count, function, *arguments)
     statuses = [process.wait() for process in processes]
     assert statuses == [0] * count, "\n".join(process.err for process in processes)
 
 
-def isospace_main(words: list[str]) -> int:
+def isospace_main(words):
     """`isospace` in a process of `together`."""
     from isospace.cli import main
 
@@ -151,20 +142,20 @@ def isospace_main(words: list[str]) -> int:
     return main(words)
 
 
-def measure_less_other_text() -> None:
+def measure_less_other_text():
     """Measure a tenth of the other text in this process; few tests are about it."""
     from isospace.evaluation import other_text
 
     whole = other_text.carried
 
-    def some(name: str, part: other_text.Part) -> TextPairs:
+    def some(name, part):
         pairs = whole(name, part)
         return pairs.take(range(0, len(pairs), len(pairs) // 40))
 
     other_text.carried = some
 
 
-def _work(function: Callable[..., Any], arguments: tuple[Any, ...], place: Place) -> None:
+def _work(function, arguments, place):
     gc.freeze()  # at its end it collects what is its own, and not the libraries of the server
     place.enter()
     try:
