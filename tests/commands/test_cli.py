@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from command_line import run
+from command_line import run, run_well
 from toy import sentences
 
 from isospace.cli import _parse
@@ -67,8 +67,7 @@ def test_train_then_report_and_evaluate(capsys, toy_model, toy_corpus, tmp_path)
     run_folder = tmp_path / "run"
     words = ["train", "--corpus", toy_corpus, "--model", toy_model, "--batch-size", "16"]
     words += ["--budget", "64", "sentences", "--evaluations", "1", "--output", run_folder]
-    status, out, err = run(capsys, *words)
-    assert status == 0, err
+    out, err = run_well(capsys, *words)
     assert out == ""
     assert "verdict" in err
     ended = err[err.index("\nverdict ") :].strip().splitlines()
@@ -76,25 +75,22 @@ def test_train_then_report_and_evaluate(capsys, toy_model, toy_corpus, tmp_path)
     assert "SentenceTransformer(" in ended[-2]
     assert ended[-1].split() == ["report", str(run_folder / "report.html")]
 
-    status, out, _ = run(capsys, "report", run_folder, "--json")
-    assert status == 0
+    out, _ = run_well(capsys, "report", run_folder, "--json")
     assert json.loads(out)["runs"][0]["objective"] == "simcse"
 
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a}\t{a} and more\n" for a in sentences(20)), encoding="utf-8")
     for model in (run_folder, run_folder / "model"):
-        status, out, _ = run(capsys, "evaluate", model, "--own", pairs, "--json")
-        assert status == 0
+        out, _ = run_well(capsys, "evaluate", model, "--own", pairs, "--json")
         assert json.loads(out)["own"][0]["n"] == 20
-    status, out, _ = run(capsys, "evaluate", run_folder, "--own", pairs)
+    out, _ = run_well(capsys, "evaluate", run_folder, "--own", pairs)
     assert "MRR" in out
 
 
 def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_path):
     words = ["train", "--json", "--corpus", toy_corpus, "--model", toy_model, "--evaluations", "1"]
     words += ["--budget", "64", "sentences", "--output", tmp_path / "run", "whitenedcse"]
-    status, out, err = run(capsys, *words)
-    assert status == 0
+    out, err = run_well(capsys, *words)
     assert err == ""
     found = json.loads(out)
     assert found["config"]["objective"]["name"] == "whitenedcse"

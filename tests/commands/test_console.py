@@ -72,8 +72,7 @@ def test_a_file_has_steps_as_lines(capsys):
     with Console() as console:
         console.reading(["docs"])
         console.line("tried", "whitened by pairs")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["reading   docs", "tried     whitened by pairs"]
+    assert capsys.readouterr().err.splitlines() == ["reading   docs", "tried     whitened by pairs"]
 
 
 SETS = ("pairs", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
@@ -102,8 +101,7 @@ def test_no_figure_is_cut(width, terminal):
 def test_a_wide_table_turns_its_rows_to_columns():
     wide, narrow = drawn(ROWS, 200), drawn(ROWS, 80)
     assert [line.split()[1] for line in wide if line.startswith("│")] == ["base", "result"]
-    first = [line.split()[1] for line in narrow if line.startswith("│")]
-    assert first == [*SETS]
+    assert [line.split()[1] for line in narrow if line.startswith("│")] == [*SETS]
     assert max(map(cell_len, narrow)) <= 80
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from command_line import run
+from command_line import run, run_well
 
 from isospace.config import TrainConfig
 from isospace.objectives import OBJECTIVES
@@ -10,8 +10,7 @@ from isospace.recipes import RECIPES
 
 
 def test_objectives(capsys):
-    status, out, _ = run(capsys, "objectives")
-    assert status == 0
+    out, _ = run_well(capsys, "objectives")
     assert all(name in out for name in OBJECTIVES)
     _, out, _ = run(capsys, "objectives", "--json")
     assert [row["objective"] for row in json.loads(out)] == list(OBJECTIVES)
@@ -38,9 +37,7 @@ def test_one_recipe(capsys):
 
 def test_doctor_misses_each_module_that_a_command_needs(capsys, monkeypatch):
     absent = {"onnxruntime", "uvicorn"}
-    monkeypatch.setattr(
-        "isospace.commands.listing.find_spec", lambda name: None if name in absent else name
-    )
+    monkeypatch.setattr("isospace.commands.listing.find_spec", lambda x: x not in absent or None)
     _, out, _ = run(capsys, "doctor", "--json")
     found = {finding["name"]: finding for finding in json.loads(out)}
     for modules, missing in (

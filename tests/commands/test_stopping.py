@@ -35,9 +35,7 @@ def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_encode_keeps_its_shards_and_the_same_command_resumes(
-    toy_model, text_file, tmp_path, monkeypatch, capsys, number
-):
+def test_encode_resumes_its_shards(toy_model, text_file, tmp_path, monkeypatch, capsys, number):
     monkeypatch.setattr("isospace.vectors.encode.SHARD_ROWS", 128)
     output, embed = tmp_path / "out", Encoder.embed
     words = ["encode", str(toy_model), str(text_file), "-o", str(output)]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import run
+from command_line import run, run_well
 from searches import paired, write_centred
 from serving import refusal, served
 from starlette.responses import Response
@@ -64,8 +64,7 @@ def test_vectors_are_those_of_the_local_model_and_each_text_is_sent_once(name, s
     assert np.allclose(encoder.embed(given, side="document"), local.embed(given), atol=1e-6)
     queries = encoder.embed(TEXTS[:2], side="query")
     assert np.allclose(queries, local.embed([f"the {text}" for text in TEXTS[:2]]), atol=1e-6)
-    again = load_encoder(name).embed(TEXTS)
-    assert again.tobytes() == encoder.embed(TEXTS).tobytes()
+    assert load_encoder(name).embed(TEXTS).tobytes() == encoder.embed(TEXTS).tobytes()
     assert set(server.sent.values()) == {1}
 
 
@@ -91,9 +90,7 @@ def adapted(server, text, tmp_path_factory):
 
 
 @pytest.mark.parametrize("queries_only", [False, True], ids=["both sides", "queries only"])
-def test_adapt_tries_closed_forms_and_ships_the_map(
-    name, server, base, text, tmp_path, queries_only
-):
+def test_adapt_tries_and_ships_closed_forms(name, server, base, text, tmp_path, queries_only):
     settings = {"max_drop": 100, "precision": "float32", "max_length": 64, "text": text}
     settings |= {"queries_only": queries_only, "output": tmp_path / "run"}
     config = AdaptConfig(model=name, **settings)
@@ -111,14 +108,11 @@ def test_adapt_tries_closed_forms_and_ships_the_map(
     documents = shipped.embed(TEXTS, side="document")
     if queries_only:
         assert documents.tobytes() == given.embed(TEXTS).tobytes()
-    card = run_card(finished.model_folder, "safetensors")
-    mapped = card["map_vectors"](given.embed(TEXTS))
+    mapped = run_card(finished.model_folder, "safetensors")["map_vectors"](given.embed(TEXTS))
     assert np.allclose(mapped, shipped.embed(TEXTS, side="query"), atol=1e-5)
 
 
-def test_evaluate_index_search_and_encode_take_the_address_and_the_run(
-    name, base, adapted, tmp_path, capsys
-):
+def test_other_commands_take_the_address_and_the_run(name, base, adapted, tmp_path, capsys):
     run_folder = shutil.copytree(adapted, tmp_path / "run")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a}\t{b}\n" for a, b in zip(TEXTS[:20], TEXTS[20:], strict=True)))
@@ -130,8 +124,7 @@ def test_evaluate_index_search_and_encode_take_the_address_and_the_run(
     found = run(capsys, "index", texts, "--to", index, "--model", name)
     assert found[0] == 0, found
     for model in ([], ["--model", run_folder]):
-        status, out, _ = run(capsys, "search", TEXTS[3], "--index", index, "--json", *model)
-        assert status == 0
+        out, _ = run_well(capsys, "search", TEXTS[3], "--index", index, "--json", *model)
         assert json.loads(out)["queries"][0]["hits"][0]["text"] == TEXTS[3] or model
     assert run(capsys, "encode", name, texts, "-o", output)[0] == 0
     vectors = np.stack(pq.read_table(output)["vector"].to_pylist())
@@ -218,9 +211,7 @@ def test_a_killed_run_goes_on_without_paying_twice(name, server):
     assert len(kept) == len(set(texts))
 
 
-def test_the_key_goes_to_the_server_and_nowhere_else(
-    name, server, text, tmp_path, monkeypatch, caplog
-):
+def test_the_key_goes_to_the_server_alone(name, server, text, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("MY_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-service")
     caplog.set_level("DEBUG")
@@ -291,9 +282,7 @@ def vectors(base, tmp_path):
 
 def test_only_an_address_needs_the_extra(name, vectors, monkeypatch):
     installed = {"openai"}
-    monkeypatch.setattr(
-        "isospace.system.imports.find_spec", lambda package: package in installed or None
-    )
+    monkeypatch.setattr("isospace.system.imports.find_spec", lambda one: one in installed or None)
     assert load_encoder(name).dim == 32
     installed.clear()
     assert load_encoder(f"vectors:{vectors}").dim == 32
@@ -310,8 +299,7 @@ def test_a_file_of_vectors_knows_its_texts_and_no_other(vectors, base, tmp_path,
     texts, index = tmp_path / "texts.txt", tmp_path / "index"
     texts.write_text("\n".join(TEXTS))
     assert run(capsys, "index", texts, "--to", index, "--model", f"vectors:{vectors}")[0] == 0
-    status, out, _ = run(capsys, "search", TEXTS[5], "--index", index, "--json")
-    assert status == 0
+    out, _ = run_well(capsys, "search", TEXTS[5], "--index", index, "--json")
     assert json.loads(out)["queries"][0]["hits"][0]["text"] == TEXTS[5]
 
 

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from command_line import run
+from command_line import run, run_well
 from report_runs import finish, write_run
 from sts_files import write, write_senteval
 from toy import sentences
@@ -30,14 +30,12 @@ def write_rows(path, rows):
 
 def test_sts_and_geometry(capsys, toy_model, tmp_path):
     folder = write_senteval(tmp_path)
-    status, out, err = run(capsys, "evaluate", toy_model, "--data", folder, "--json")
-    assert status == 0, err
+    out, _ = run_well(capsys, "evaluate", toy_model, "--data", folder, "--json")
     report = json.loads(out)
     assert report["sts"]["paper_row"].keys() >= {"STS12", "SICK-R", "Avg"}
     assert report["geometry"] is report["transfer"] is report["own"] is None
     assert report["pooling"] == "mean"
-    status, out, _ = run(capsys, "evaluate", toy_model, "--data", folder, "--geometry")
-    assert status == 0
+    out, _ = run_well(capsys, "evaluate", toy_model, "--data", folder, "--geometry")
     assert "geometry (4 distinct sentences of STS-B dev, shuffled, no dropout; alignment ov" in out
     assert "| effective_rank |" in out
 
@@ -48,12 +46,11 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
         "scored": [(text, texts[i - 1], str(i % 5)) for i, text in enumerate(texts)],
     }
     files = [write_rows(tmp_path / f"{kind}.tsv", own) for kind, own in rows.items()]
-    status, out, err = run(capsys, "evaluate", toy_model, "--own", *files, "--json")
-    assert status == 0, err
+    out, _ = run_well(capsys, "evaluate", toy_model, "--own", *files, "--json")
     report = json.loads(out)
     assert [(one["kind"], one["n"]) for one in report["own"]] == [("pairs", 24), ("scored", 24)]
     assert report["sts"] is report["geometry"] is None
-    status, out, _ = run(capsys, "evaluate", toy_model, "--own", *files, "--geometry")
+    out, _ = run_well(capsys, "evaluate", toy_model, "--own", *files, "--geometry")
     assert "scored.tsv, scored, x 100 (columns without names; correlation of" in out
     assert "geometry (48 distinct sentences of pairs.tsv, scored.tsv" in out
 
@@ -89,9 +86,7 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
         (["--own", "small.tsv", "--transfer"], "--transfer: "),
     ],
 )
-def test_what_is_refused_before_a_model_is_loaded(
-    capsys, toy_model, tmp_path, monkeypatch, words, message
-):
+def test_what_is_refused_before_loading(capsys, toy_model, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("isospace.evaluation.evaluate.as_encoder", None)  # any work would fail
     write_rows(tmp_path / "bad.tsv", [("q r", "d"), ("q s",), ("q t", "e")])
@@ -107,8 +102,7 @@ def test_judged_queries_of_several_models_are_one_table(toy_model, tmp_path, cap
         texts = [" ".join(text.split()[:words]) for text in sentences(40)]
         rows = [json.dumps({"_id": f"{side[0]}{i}", "text": text}) for i, text in enumerate(texts)]
         write(judged / f"{side}.jsonl", "\n".join(rows))
-    qrels = "".join(f"q{i}\tc{i}\t{min(i, 1)}\n" for i in range(40))
-    write(judged / "qrels/test.tsv", qrels)
+    write(judged / "qrels/test.tsv", "".join(f"q{i}\tc{i}\t{min(i, 1)}\n" for i in range(40)))
     other = tmp_path / "other"
     shutil.copytree(toy_model, other)
     assert main(["evaluate", str(toy_model), str(other), "--own", str(judged)]) == 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import run
+from command_line import run, run_well
 from resumed import killed_at
 from search_index import index_files, texts_of
 from toy import sentences, write_rows
@@ -50,8 +50,7 @@ def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkey
 def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     (kb / "cat.md").rename(kb / "tiger.md")
     (kb / "it's.md").unlink()
-    status, _, err = run(capsys, "index", "kb")
-    assert status == 0
+    _, err = run_well(capsys, "index", "kb")
     told = "2 files missing (kb/cat.md, kb/it's.md), with 2 rows in the index"
     assert f"{told}; --sync deletes such rows" in err
     assert sorted(texts_of("index")) == sorted([*ALL, "kb/tiger.md:1"])
@@ -82,7 +81,7 @@ WHOLE, CUT = Reading(passage_words=None), Reading(passage_words=WORDS)
 SHORT = "The cat sleeps."
 
 
-def long(passages: int, seed: int = 1) -> str:
+def long(passages, seed=1):
     """A text of so many passages: sentences of which no two fit into one."""
     words = " ".join(sentences(40, seed)).replace(".", "").split()
     size = WORDS - 5
@@ -94,7 +93,7 @@ def long(passages: int, seed: int = 1) -> str:
 def indexed(toy_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def index(*rows, name="t.jsonl", reading=CUT, id_column=None, **options) -> Changes:
+    def index(*rows, name="t.jsonl", reading=CUT, id_column=None, **options):
         write_rows(Path(name), rows)
         model = None if Path("index").exists() else str(toy_model)
         reading = replace(reading, id_column=id_column)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from command_line import run
+from command_line import run, run_well
 from resumed import killed_at
 from search_index import TEXTS, index_files, index_until_killed, texts_of
 from toy import write_rows
@@ -27,8 +27,7 @@ def test_columns_keep_their_types(toy_model, tmp_path, capsys, monkeypatch, name
     monkeypatch.chdir(tmp_path)
     write_rows(Path(name), ROWS)
     words = ["index", name, "--column", "words", "--id-column", "key", "--model", toy_model]
-    status, _, err = run(capsys, *words, "--keep", "n", "x", "Area code", "mark")
-    assert status == 0, err
+    run_well(capsys, *words, "--keep", "n", "x", "Area code", "mark")
     index = SearchIndex.open("index")
     assert index.columns == {"n": "int", "x": "float", "Area code": "str", "mark": "str"}
     hits = {hit.id: hit.metadata for hit in index.search("the cat").hits[0]}
@@ -65,8 +64,7 @@ def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, 
 
     def changes(rows, *words):
         Path("t.csv").write_text(f"key,text\n{rows}")
-        status, out, err = run(capsys, *base, *words)
-        assert status == 0, err
+        out, _ = run_well(capsys, *base, *words)
         found = json.loads(out)["changes"]
         return found["added"], found["replaced"], found["unchanged"], found["deleted"]
 
@@ -101,9 +99,7 @@ def test_a_later_row_replaces_a_row_with_its_id(toy_model, tmp_path, capsys, mon
         ((About, "write", True, 2), 300),
     ],
 )
-def test_after_a_kill_the_same_command_goes_on(
-    toy_model, tmp_path, monkeypatch, lowered, kill, left
-):
+def test_after_a_kill_the_command_goes_on(toy_model, tmp_path, monkeypatch, lowered, kill, left):
     monkeypatch.setattr(database, "SLICE", 64)
     file, place = tmp_path / "t.txt", tmp_path / "index"
     file.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
@@ -141,8 +137,7 @@ def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
 def test_search_prints_a_table_and_json(folder, capsys):
     SearchIndex.open(folder).add(["a [bold]bold[/bold]\n:cat: \x1b[31m" + "long " * 40], ["[i]x"])
     words = ["search", "the [bold]:cat:", "--index", folder, "--where", "id = '[i]x'"]
-    status, out, _ = run(capsys, *words)
-    assert status == 0
+    out, _ = run_well(capsys, *words)
     title, _, head, _, row, *_ = out.splitlines()
     assert title == "the [bold]:cat:  (cosine, exact, 1 text where id = '[i]x')"
     assert head == "| rank | cosine | id | text | year | kind |"

@@ -9,3 +9,10 @@ def run(capsys, *words):
     out, err = capsys.readouterr()
     assert "Traceback" not in out + err
     return status, out, err
+
+
+def run_well(capsys, *words):
+    """Return what a command printed that must end well."""
+    status, out, err = run(capsys, *words)
+    assert status == 0, err
+    return out, err
