@@ -68,6 +68,11 @@ def test_baselines_are_scored_on_the_sts_sets_too(base, tmp_path, words):
     models = {"same": base.model, "words": words}
     found = compare(settings, 1, tmp_path / "c", "sts", baselines=models)
     assert found.measure == "Avg"
+    gain = found.gains["simcse"]["Avg"].over_base
+    # A difference of averages that are shown, to their last digit.
+    shown = [found.scores[row]["Avg"].mean for row in ("simcse", "base model")]
+    assert 100 * gain.mean == pytest.approx(shown[0] - shown[1], abs=1e-9)
+    assert (gain.items, gain.groups) == (77, 7)  # pairs of all test sets, of seven texts
     assert found.gains["same"]["Avg"].over_base.mean == 0
     assert list(found.other_text["same"]) == ["docstrings", "definitions"]  # the verdict is on STS
     on_pairs = compare(settings, 1, tmp_path / "c", baselines=models)
@@ -105,9 +110,7 @@ def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
         ({"a b": "minilm", "a_b": "minilm"}, "a_b: the row a b"),
     ],
 )
-def test_baselines_that_cannot_be_are_refused_before_the_first_run(
-    base, tmp_path, baselines, words
-):
+def test_impossible_baselines_are_refused_before_a_run(base, tmp_path, baselines, words):
     settings = {"simcse:head=none": candidate("simcse:head=none", base)}
     with pytest.raises(UserError, match=words):
         compare(settings, 1, tmp_path / "c", baselines=baselines)

@@ -32,9 +32,8 @@ from isospace.training.train import AFTER, BEFORE
 
 def test_contestants_are_read(base):
     config = candidate("simcse++:temperature=0.1,head=none,learning_rate=1e-4", base)
-    assert config == replace(
-        base, objective=SimCSEPP(temperature=0.1, head="none"), learning_rate=1e-4
-    )
+    objective = SimCSEPP(temperature=0.1, head="none")
+    assert config == replace(base, objective=objective, learning_rate=1e-4)
     assert candidate("simcse", base).objective == base.objective  # as `train simcse` has it
     assert candidate("dcl", base).objective == DCL(head=base.objective.head)  # the same setting
     assert candidate("dcl:head=mlp", base).objective == DCL()  # told otherwise
@@ -59,9 +58,8 @@ def test_cells_are_run_once_and_compared(compared, monkeypatch):
     assert list(found.scores) == ["base model", "simcse:head=none", "whitenedcse"]
     assert [columns["MRR"].n for columns in found.scores.values()] == [1, 2, 2]
     cells = sorted(str(path.parent.relative_to(folder)) for path in folder.glob("*/*/results.json"))
-    assert cells == [
-        f"{name}/seed-{seed}" for name in ("simcse_head=none", "whitenedcse") for seed in (42, 43)
-    ]
+    names = ("simcse_head=none", "whitenedcse")
+    assert cells == [f"{name}/seed-{seed}" for name in names for seed in (42, 43)]
     for name, columns in found.gains.items():
         gain, start = columns["MRR"].over_base, found.scores["base model"]["MRR"].mean
         by_seed = [score - start for score in found.scores[name]["MRR"].seeds]
@@ -156,8 +154,7 @@ def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
             compare(settings, 1, tmp_path / "broken")
     [stopped] = (tmp_path / "broken").glob("*/*")
     write_report(collect([stopped]))  # an evaluation at it does not make it a finished one
-    broken = compare(settings, 1, tmp_path / "broken")
-    assert broken.scores == whole.scores
+    assert compare(settings, 1, tmp_path / "broken").scores == whole.scores
 
 
 def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
@@ -262,9 +259,7 @@ def test_bad_contestants_are_refused(base, text, words):
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_the_first_run(
-    base, tmp_path, rows, verdict_on, words
-):
+def test_what_cannot_be_compared_is_refused_before_a_run(base, tmp_path, rows, verdict_on, words):
     settings = {name: replace(base, **changes) for name, changes in rows.items()}
     with pytest.raises(UserError, match=words):
         compare(settings, 1, tmp_path / "c", verdict_on)

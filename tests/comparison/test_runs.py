@@ -22,9 +22,7 @@ SEEN = 15
 """Of the 60 pairs of each set but SICK-R."""
 
 
-def write_scored(
-    folder, seed, step=4, noise=0.3, labels="stsb-dev", seen=SEEN, columns=COLUMNS, criterion=0.54
-):
+def write_scored(folder, seed, step=4, noise=0.3, labels="stsb-dev", seen=SEEN, criterion=0.54):
     """A finished run with items: pairs that the labels hold gain far more than the others."""
     run = finish(write_run(folder, seed=seed), sts=True, model_step=step)
     source, shared = np.random.default_rng(seed), np.random.default_rng(100)
@@ -32,7 +30,7 @@ def write_scored(
     for part, rank in (("before", 3), ("after", 2)):
         parts[part] = ranked(1 / (rank + np.arange(30) % 2))
     parts["group"]["MRR"] = np.arange(30)
-    for number, column in enumerate(columns):
+    for number, column in enumerate(COLUMNS):
         gold = shared.normal(size=60)
         held = (np.arange(60) < seen) & (column != "SICK-R")
         parts["before"][column] = gold + shared.normal(size=60)
@@ -40,8 +38,7 @@ def write_scored(
         parts["gold"][column], parts["seen"][column] = gold, held
         parts["group"][column] = 120 * number + np.arange(120).reshape(60, 2)
     run.write_items(**parts)
-    rule = "labels" if labels else "last"
-    choice = replace(run.finished.training.choice, rule=rule)
+    choice = replace(run.finished.training.choice, rule="labels" if labels else "last")
     measured = list(run.finished.training.evaluations)
     measured[-1] = measured[-1] | {choice.criterion: criterion}
     change(run, choice=choice, labels=labels, evaluations=tuple(measured))
@@ -73,8 +70,7 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     held = "no Avg: the labels, stsb-dev, leave too few test pairs of STS12, STS13, .*, STS-B"
     with pytest.raises(UserError, match=held):
         compare_runs({"simcse": [run]}, "Avg")
-    found = compare_runs({"simcse": [run]}, "MRR")
-    assert list(found.gains["simcse"]) == ["MRR", "SICK-R"]
+    assert list(compare_runs({"simcse": [run]}, "MRR").gains["simcse"]) == ["MRR", "SICK-R"]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +92,13 @@ def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
         assert f"The model is that of seed {model}, " in found.verdict.text
 
 
-def judged(tmp_path, measure="Avg", **candidates):
+def judged(tmp_path, **candidates):
     """What four seeds of each candidate say, written with these settings."""
     runs = {
         name: [write_scored(tmp_path / name / str(s), s, **settings) for s in range(1, 5)]
         for name, settings in candidates.items()
     }
-    return compare_runs(runs, measure)
+    return compare_runs(runs, "Avg")
 
 
 def test_the_row_with_the_highest_criterion_is_judged_whatever_the_others_gain(tmp_path):
@@ -134,9 +130,7 @@ def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path)
 
 
 @pytest.mark.parametrize(("criterion", "name"), [("pairs_mrr", None), (BY_LAST, "a")])
-def test_the_start_is_chosen_only_where_the_criterion_chose_among_checkpoints(
-    tmp_path, criterion, name
-):
+def test_the_start_is_chosen_only_where_a_criterion_chose(tmp_path, criterion, name):
     """Where the last checkpoint was kept nothing has compared it with the base model."""
     run = write_scored(tmp_path / "1", 1, labels=None, seen=0, criterion=0.4)
     change(run, choice=replace(run.finished.training.choice, criterion=criterion))
@@ -148,8 +142,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     runs = {}
     for name, (seed, criterion) in {"a": (1, 0.55), "b": (2, 0.56)}.items():
         run = runs[name] = write_scored(tmp_path / name, seed, labels=None, criterion=criterion)
-        ranks = 1 / np.random.default_rng(seed).integers(1, 4, size=30)
-        rewrite(run, after={"MRR": ranks})
+        rewrite(run, after={"MRR": 1 / np.random.default_rng(seed).integers(1, 4, size=30)})
     apart = compare_runs({name: [run] for name, run in runs.items()}, "MRR")
     for run in runs.values():
         change(run, split=False)

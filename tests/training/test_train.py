@@ -20,7 +20,6 @@ from toy import WORDS, sentences, short_run, write_rows
 from toy_decoder import write_toy_decoder
 
 from isospace.cli import main
-from isospace.comparison.compare import compare
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import is_causal, load_encoder
@@ -153,9 +152,7 @@ def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
         ({"output": Path("taken")}, "exists already"),
     ],
 )
-def test_bad_input_is_refused_before_the_model_loads(
-    config, tmp_path, monkeypatch, changes, message
-):
+def test_bad_input_is_refused_before_loading(config, tmp_path, monkeypatch, changes, message):
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("\n".join(sentences(12)))
     Path("bad.csv").write_text("only one column\n")
@@ -178,8 +175,7 @@ def test_settings_of_accelerate_that_divide_the_weights_are_refused(config, monk
 
 def test_pairs_of_documents_train_and_say_what_judges(on_documents, tmp_path, caplog):
     settings = {"objective": Iso(), "views": "both", "pass_tokens": 400}
-    budget = (4_000, "tokens")
-    config = replace(on_documents, budget=budget, output=tmp_path / "run", **settings)
+    config = replace(on_documents, budget=(4_000, "tokens"), output=tmp_path / "run", **settings)
     with caplog.at_level(logging.INFO, "isospace"):
         results = train(config).results
     pairs = "108 single texts, 108 heading-section, 108 first-rest, 108 crops"
@@ -206,9 +202,7 @@ def test_a_decoder_trains_adapters_for_its_last_token(config, tmp_path):
     np.testing.assert_allclose(encoder.embed(texts), theirs, atol=1e-6)
 
 
-def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(
-    config, tmp_path, monkeypatch
-):
+def test_the_interval_is_for_all_evaluations_and_the_gain_is_less(config, tmp_path, monkeypatch):
     """40 held-out examples are too few to split; of four evaluations one has collapsed."""
     text = replace(paired(tmp_path / "pairs.jsonl"), held_out=40)
     config = replace(config, text=text, objective=SimCSE(head="none"), views="pairs", evaluations=4)
@@ -224,8 +218,7 @@ def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(
     seen = results.adapted.pairs.mrr - results.base.pairs.mrr
     assert gain.low <= gain.mean <= seen <= gain.high
     # With the rule "last" the same pairs judge, and nothing was chosen by them.
-    last = replace(config, select="last", output=tmp_path / "last")
-    plain = train(last).results.verdict.gain
+    plain = train(replace(config, select="last", output=tmp_path / "last")).results.verdict.gain
     assert plain.candidates == 1
 
 
@@ -278,9 +271,7 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     assert train(replace(config, output=tmp_path / "third")).results.training.evaluations == first
 
 
-def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
-    toy_model, tmp_path, monkeypatch, caplog
-):
+def test_a_run_on_documents_keeps_the_weight_of_bm25(toy_model, tmp_path, monkeypatch, caplog):
     rng, texts = random.Random(0), sentences(4200)
     rows = [
         {"title": " ".join(rng.choices(WORDS, k=6)), "text": "\n\n".join(texts[i : i + 3])}
@@ -310,8 +301,7 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     gain = results.with_bm25["base model + BM25"].mean
     assert gain == pytest.approx(results.base.with_bm25.hybrid.mrr - results.base.pairs.mrr)
     assert results.recommendation in caplog.text
-    card = (finished.model_folder / "README.md").read_text()
-    assert "| this model + BM25 |" in card
+    assert "| this model + BM25 |" in (finished.model_folder / "README.md").read_text()
 
     # An index of its model searches by it, unless another is asked for.
     for model in (finished.run.folder, finished.model_folder):
@@ -345,8 +335,7 @@ def sts_sets(tmp_path):
     """The sets of sts_files.py, with dev sets that an encoder does not score as it scores test."""
     write_senteval(tmp_path / "sts")
     pairs = [("the cat sat", "a dog runs"), ("red tree", "old tree"), ("a file", "blue river")]
-    gold = (4.0, 1.0, 3.0)
-    rows = zip(range(3), pairs, gold, strict=True)
+    rows = zip(range(3), pairs, (4.0, 1.0, 3.0), strict=True)
     lines = [
         (f"g\tf\t2012\t1\t{g}\t{a}\t{b}\n", f"{i}\t{a}\t{b}\t{g}\tX\r\n") for i, (a, b), g in rows
     ]
@@ -378,18 +367,3 @@ def test_dev_chooses_and_test_is_scored(config, sts_sets, labels):
     data, same = data_of(outcome.run)  # without the sets, which may be elsewhere by now
     assert same
     assert data.benchmark.pairs_digest() == outcome.results.pairs
-
-
-def test_a_comparison_can_be_about_the_average_of_the_sets(base, sts_sets, tmp_path):
-    found = compare({"simcse": replace(base, data=str(sts_sets))}, 1, tmp_path / "c", "sts")
-    assert found.measure == "Avg"
-    sets = {name: task.test_only() for name, task in load_sts(sts_sets).items()}
-    row = evaluate_sts(load_encoder(base.model).embed, sets).paper_row()
-    assert found.scores["base model"]["Avg"].mean == pytest.approx(row["Avg"], abs=0.01)
-    subsets = [pairs for task in sets.values() for pairs in task.subsets.values()]
-    gain = found.gains["simcse"]["Avg"].over_base
-    # A difference of averages that are shown, to their last digit.
-    shown = {row: scores["Avg"].mean for row, scores in found.scores.items()}
-    assert 100 * gain.mean == pytest.approx(shown["simcse"] - shown["base model"], abs=1e-9)
-    assert gain.items == sum(map(len, subsets))
-    assert gain.groups == len({text for pairs in subsets for pair in pairs for text in pair})
