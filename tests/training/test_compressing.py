@@ -46,8 +46,7 @@ def test_the_smallest_form_is_selected_on_validation_pairs_and_measured_on_test_
 
 
 def test_a_run_is_measured_on_its_test_pairs(finished_run, capsys):
-    folder = str(finished_run.folder)
-    assert main(["evaluate", folder, "--compress", "--json"]) == 0
+    assert main(["evaluate", str(finished_run.folder), "--compress", "--json"]) == 0
     [shown] = json.loads(capsys.readouterr().out)
     results = finished_run.finished
     mrr = shown["forms"]["float32"]["values"]["MRR"]

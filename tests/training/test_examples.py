@@ -48,8 +48,7 @@ def test_related_texts_are_two_that_differ_and_no_crop():
     """Few of them are spread evenly."""
     numbers = np.arange(1000)
     texts = [f"{n} a" for n in numbers] + [f"{n} {'b' if n % 10 == 3 else 'a'}" for n in numbers]
-    rows = np.stack([numbers, numbers + 1000], axis=1)
-    found = Examples(rows, texts, cropped=numbers % 20 == 13)
+    found = Examples(np.stack([numbers, numbers + 1000], axis=1), texts, cropped=numbers % 20 == 13)
     first, second = found.related_texts(1000)
     assert first == [f"{n} a" for n in range(3, 1000, 20)]
     assert second == [f"{n} b" for n in range(3, 1000, 20)]
@@ -156,9 +155,7 @@ def test_queries_come_from_files_of_all_kinds(on_documents, of_documents, tmp_pa
         ("a.csv", "who,where,when\n", "a.csv:1: 3"),
     ],
 )
-def test_bad_files_of_queries_are_refused(
-    on_documents, of_documents, tmp_path, name, content, message
-):
+def test_bad_queries_are_refused(on_documents, of_documents, tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         read_queries(tmp_path / name, on_documents, of_documents)

@@ -8,15 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from loops import (
-    CONFIG,
-    SETTINGS,
-    make_loop,
-    of_each_kind,
-    save_clean_terms,
-    small,
-    views_of,
-)
+from loops import CONFIG, SETTINGS, make_loop, of_each_kind, save_clean_terms, small, views_of
 from toy import write_toy_model
 from warm import run_together
 
@@ -86,8 +78,7 @@ def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
 def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
     """Of the sentence, and as an edit draws it: the same again for the same batch."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("diffcse")))
-    batch = loop.training.batches.batch(3)
-    original, *masked = views_of(loop, batch)[0].inputs
+    original, *masked = views_of(loop, loop.training.batches.batch(3))[0].inputs
     batches = loop.training.batches
     expected = batches.tokens[0].batch(batches.order.batch(3))
     for ids, mask, row in zip(original.ids, original.mask, expected, strict=True):
@@ -231,8 +222,7 @@ def test_only_adapters_move(toy_model, tmp_path, more, precision):
     assert len(list(loop)) == 4
     after = loop.training.encoder.model.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
-    layers = {name for name in before if adapters.OUT in name and ".layer." in name}
-    assert layers <= moved
+    assert {name for name in before if adapters.OUT in name and ".layer." in name} <= moved
     networks = [part for part in loop.training.auxiliaries.values() if hasattr(part, "encoder")]
     named = [pair for network in networks for pair in network.encoder.named_parameters()]
     trained = {name for name, parameter in named if parameter.requires_grad}

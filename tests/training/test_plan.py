@@ -76,8 +76,7 @@ def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
     plan = PassPlan.from_config(TrainConfig(objective=objective, views="pairs"))
     expected = over_pairs()[objective]
     turned = tuple(replace(view, text=1 - view.text) for view in expected)
-    ways = [tuple(plan.views[place] for place in way) for way in plan.ways]
-    assert ways == [expected, turned]
+    assert [tuple(plan.views[place] for place in way) for way in plan.ways] == [expected, turned]
     assert all(len(set(way)) == len(way) for way in plan.ways)
     assert set(plan.ways[0]) | set(plan.ways[1]) == set(range(len(plan.views)))
     for view in plan.views:  # directions share their passes
@@ -168,9 +167,7 @@ def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch
     draw = module._source
     monkeypatch.setattr(module, "_source", lambda view, place: draw(view, 1))
     if getattr(objective, "group_whitening", False):  # of groups that no draw makes
-        monkeypatch.setattr(
-            "isospace.objectives.heads.torch.randperm", lambda n, **_: torch.arange(n)
-        )
+        monkeypatch.setattr(torch, "randperm", lambda n, **_: torch.arange(n))
     own = without_dropout(loop_of(model, tmp_path, objective, "dropout"))
     paired = without_dropout(loop_of(model, tmp_path, objective))
     lines, batches = own.training.batches.examples.rows[:, 0], paired.training.batches

@@ -31,8 +31,7 @@ def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
 def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):
     path = tmp_path / "results.json"
     write_results(path, results_of())
-    content = json.loads(path.read_text())
-    path.write_text(change(json.dumps(content, indent=2)))
+    path.write_text(change(json.dumps(json.loads(path.read_text()), indent=2)))
     with pytest.raises(UserError, match=words):
         read_results(path)
 

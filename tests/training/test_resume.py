@@ -33,13 +33,6 @@ def long(value):
     return pytest.param(value, marks=pytest.mark.exhaustive)
 
 
-def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
-    run = Run.create(replace(config, budget=(32, "sentences")))
-    monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
-    results = train(resume=run.folder).results
-    assert results.base.sts is None
-
-
 def command(config, updates=30, batch=16):
     return [
         "train",
@@ -226,15 +219,16 @@ def test_a_new_folder_is_named_after_its_model_or_counts_several(config, tmp_pat
     assert [name.partition("-adapt-")[2] for name in names] == ["model", "3-models"]
 
 
-def test_two_processes_do_not_work_on_one_run(config):
+def test_two_processes_do_not_work_on_one_run(config, monkeypatch):
+    """The second one, later, examines it as it was begun."""
     run = Run.create(replace(config, budget=(32, "sentences")))
     with (
         working_in(run.folder, "", "checkpoints/.lock"),
         pytest.raises(UserError, match="another process"),
     ):
         train(resume=run.folder)
-    train(resume=run.folder)
-    assert run.results is not None
+    monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
+    assert train(resume=run.folder).results.base.sts is None
 
 
 def test_what_a_killed_process_left_half_written_goes_away(config):
@@ -328,9 +322,7 @@ def test_while_it_loads_no_run_is_begun(config, moment):
         long("load it"),
     ],
 )
-def test_at_any_moment_of_a_run_one_signal_stops_it_and_nothing_is_lost(
-    config, finished_run, moment
-):
+def test_a_signal_at_any_moment_stops_a_run_and_nothing_is_lost(config, finished_run, moment):
     with pytest.raises(Interrupted, match=r"interrupted.*`resume`"):
         train(config, progress=PressesCtrlC(moment))
     run = Run(config.output)
@@ -342,9 +334,7 @@ def test_at_any_moment_of_a_run_one_signal_stops_it_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize(("moment", "left"), [(("cell", "2 of 2"), 1), ((("train", 2),), 2)])
-def test_a_comparison_begins_no_other_run_and_the_same_command_resumes(
-    base, tmp_path, moment, left
-):
+def test_a_stopped_comparison_begins_no_other_run_and_is_resumed(base, tmp_path, moment, left):
     settings = {name: candidate(name, base) for name in ("simcse", "dcl")}
     with pytest.raises(Interrupted, match="Continue with the same command"):
         compare(settings, 1, tmp_path / "c", progress=PressesCtrlC(*moment))

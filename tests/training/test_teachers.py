@@ -91,9 +91,7 @@ def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
 
 def test_scores_from_a_file(sided, tmp_path):
     rows = [(4, 30, 2.5), (0, 12, -1.0), (20, 3, 9.0)]  # nobody looks for text 3
-    named = [
-        {"query": TEXTS[q], "passage": f" {TEXTS[t]} ", "score": score} for q, t, score in rows
-    ]
+    named = [{"query": TEXTS[q], "passage": f" {TEXTS[t]} ", "score": s} for q, t, s in rows]
     file = write_rows(tmp_path / "scores.jsonl", named)
     found = teachers.FileTeacher(file, sided)
     assert found.count == 2
