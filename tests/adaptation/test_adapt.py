@@ -95,8 +95,7 @@ def test_candidates_stand_in_order_and_one_is_selected(adapted):
     trained = [f"{one}, then whitened by pairs" for one in ("fine-tuned", "merged")]
     names = [one.kind for one in searched.best]
     assert names[: len(CLOSED_FORMS) + 2] == [*CLOSED_FORMS, *trained]
-    best = max(searched.candidates, key=lambda one: one.mrr)
-    assert searched.selected.name == best.name
+    assert searched.selected.name == max(searched.candidates, key=lambda one: one.mrr).name
     assert [one.selected for one in searched.best].count(True) == 1
     trained = [one for one in searched.candidates if "fine-tuned" in one.name]
     through = [one for one in trained if one.name.endswith(THROUGH.name)]
@@ -169,9 +168,7 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted):
     assert_same_weights(adapt(resume=config.output).run, adapted.run)
 
 
-def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
-    config, adapted, seen
-):
+def test_training_goes_through_the_map_of_the_base_model_which_stays(config, adapted, seen):
     vectors, wanted = seen["vectors"], seen["wanted"]
     assert np.allclose(unit_rows(vectors), unit_rows(wanted), atol=1e-5)
     dense, tuned = seen["dense"], seen["fit"].encoder.model
@@ -279,10 +276,8 @@ def test_sentences_train_by_dropout(toy_model, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(sentences(1500)), encoding="utf-8")
     text = CorpusConfig(corpus=(str(file),), near_duplicates=False)
-    config = AdaptConfig(
-        text=text, model=str(toy_model), budget=(30_000, "tokens"), output=tmp_path / "run"
-    )
-    finished = adapt(config)
+    config = AdaptConfig(text=text, model=str(toy_model), output=tmp_path / "run")
+    finished = adapt(replace(config, budget=(30_000, "tokens")))
     assert finished.run.config.views == "dropout"
     kinds = [one.kind for one in read_candidates(finished.run.folder).best]
     assert kinds[: len(OF_TEXTS) + 2] == [*OF_TEXTS, "fine-tuned", "merged"]

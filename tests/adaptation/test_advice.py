@@ -32,9 +32,7 @@ def drawn(rng, true_gains):
     return [mean_scores(row[None], groups, displacement) for row in values]
 
 
-SHORT_OR_LONG = pytest.mark.parametrize(
-    "cases", [120, pytest.param(2000, marks=pytest.mark.exhaustive)]
-)
+COUNTS = pytest.mark.parametrize("cases", [120, pytest.param(2000, marks=pytest.mark.exhaustive)])
 
 
 def most(cases, level):
@@ -46,7 +44,7 @@ def adapted(found):
     return kind_of(found) is VerdictKind.ADAPTED
 
 
-@SHORT_OR_LONG
+@COUNTS
 def test_evaluations_count_where_the_same_pairs_select_and_test(cases):
     """Too few pairs to split: they select the checkpoint, then the candidate, and test it.
 
@@ -77,7 +75,7 @@ def test_evaluations_count_where_the_same_pairs_select_and_test(cases):
     assert np.mean(without_flattered) > 3 * error
 
 
-@SHORT_OR_LONG
+@COUNTS
 def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(cases):
     """All candidates lose more than they may; some seem not to, and one of these is taken.
 
@@ -91,8 +89,7 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
         states = [BASE_MODEL, *map(Candidate, range(1, CANDIDATES + 1))]
         found = dict(zip(states, away, strict=True))
         changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
-        allowed = allowed_candidates(changes, max_drop=0.5)
-        places = [list(found).index(state) for state in allowed]
+        places = [list(found).index(state) for state in allowed_candidates(changes, max_drop=0.5)]
         place = places[best_position([home[at] for at in places])]
         if place == 0:
             continue
@@ -132,11 +129,8 @@ def test_what_would_tell_is_said_in_documents_and_in_pairs():
 
 def test_nothing_is_advised_where_the_verdict_tells_enough():
     noise = np.tile([0.001, -0.001], 200)
-    for each, kind in (
-        (0.3, VerdictKind.ADAPTED),
-        (0.0, VerdictKind.TOO_SMALL),
-        (-0.2, VerdictKind.KEEP_BASE),
-    ):
+    kinds = {0.3: VerdictKind.ADAPTED, 0.0: VerdictKind.TOO_SMALL, -0.2: VerdictKind.KEEP_BASE}
+    for each, kind in kinds.items():
         verdict, before, after = judged(each + noise, np.arange(400))
         assert verdict.kind is kind
         assert advice(verdict, "groups", before, after) == ""

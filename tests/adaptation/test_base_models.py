@@ -23,9 +23,8 @@ from isospace.system.progress import Silent
 def config(small_split, toy_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("base-models")
     other = write_toy_model(folder / "other", hidden_size=48, intermediate_size=64)
-    return replace(
-        small_search(folder, toy_model), model="minilm", models=(str(other), str(toy_model))
-    )
+    models = (str(other), str(toy_model))
+    return replace(small_search(folder, toy_model), model="minilm", models=models)
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +74,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_pat
     assert_same_weights(again.run, adapted.run)
 
 
-def test_a_model_that_cannot_be_trained_or_is_missing_is_refused_by_name(
-    config, toy_model, tmp_path, monkeypatch
-):
+def test_an_untrainable_or_missing_model_is_refused(config, toy_model, tmp_path, monkeypatch):
     for name in (str(write_static(toy_model, tmp_path / "static")), "./none"):
         with pytest.raises(UserError, match=name):
             adapt(replace(config, models=(config.models[0], name), output=tmp_path / "run"))

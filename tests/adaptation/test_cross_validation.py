@@ -78,8 +78,7 @@ def test_the_command_corpus_shows_the_pairs(config, folds, capsys):
 
 def test_every_document_judges_once_and_trains_in_all_other_parts(config, folds):
     rows = [json.loads(row) for row in Path(config.text.corpus[0]).read_text().splitlines()]
-    asked = set(folds.pairs.first)
-    assert asked == {row["title"] for row in rows}
+    assert set(folds.pairs.first) == {row["title"] for row in rows}
     assert max(np.unique(folds.pairs.group_numbers(), return_counts=True)[1]) <= PAIRS_EACH
     part_of = dict(zip(folds.pairs.first, folds.parts.tolist(), strict=True))
     sizes = np.bincount(folds.parts)
@@ -133,7 +132,11 @@ def test_the_ranks_of_all_parts_are_joined_in_the_order_of_the_pairs(folds):
         assert whole.displacement[:, own].tolist() == found[part].displacement.tolist()
 
 
-def test_the_verdict_is_of_all_documents(config, finished):
+def test_the_verdict_is_of_all_documents(config, finished, trained):
+    """Each part is judged by a model of the others."""
+    assert len(trained) == FOLDS
+    assert all(len(texts) == len(trained[0]) for texts in trained)
+    assert len(set.intersection(*trained)) == 0
     verdict = finished.results.verdict
     # Of 64 pairs there are too few batches in four passes, of 32 or 16 there are enough.
     assert finished.run.config.batch_size < task.training_by(config, "pairs").batch_size
@@ -142,8 +145,7 @@ def test_the_verdict_is_of_all_documents(config, finished):
     assert finished.results.split
     searched = read_candidates(finished.run.folder)
     names = {one.kind for one in searched.candidates}
-    tried = [*PAIR_MAPS.before_training, *PAIR_MAPS.in_each_part]
-    assert names == {one.kind for one in tried}
+    assert names == {one.kind for one in [*PAIR_MAPS.before_training, *PAIR_MAPS.in_each_part]}
     if verdict.gain is not None:
         assert verdict.gain.groups == DOCUMENTS
         assert verdict.gain.candidates == 1
@@ -154,12 +156,6 @@ def test_explore_shows_the_passages_of_all_documents(config, finished):
     corpus = load_corpus(config.text, cache_folder())
     passages = {corpus[row] for row in corpus.passages}
     assert set(Adapted.open(str(finished.run.folder)).texts(Silent())) == passages
-
-
-def test_each_part_is_judged_by_a_model_of_the_others(finished, trained):
-    assert len(trained) == FOLDS
-    assert all(len(texts) == len(trained[0]) for texts in trained)
-    assert len(set.intersection(*trained)) == 0
 
 
 def test_what_is_measured_on_trained_text_says_so(finished, tmp_path):

@@ -74,9 +74,7 @@ def test_maps_of_queries_are_all_that_is_tried_without_training(adapted):
 
 
 @pytest.mark.parametrize("search", ["adapted", "tuned"])
-def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
-    search, config, request
-):
+def test_documents_keep_their_vectors_and_queries_those_measured(search, config, request):
     adapted = request.getfixturevalue(search)
     base, model = load_again(Path(config.model)), load_again(adapted.model_folder)
     assert model.encode_document(TEXTS).tobytes() == base.encode_document(TEXTS).tobytes()
@@ -91,9 +89,7 @@ def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
 
 
 @pytest.mark.parametrize("search", ["adapted", "tuned"])
-def test_an_index_of_the_base_model_is_searched_with_the_adapted_queries(
-    search, config, tmp_path, request
-):
+def test_an_index_of_the_base_model_takes_adapted_queries(search, config, tmp_path, request):
     adapted = request.getfixturevalue(search)
     SearchIndex.create(tmp_path / "index", config.model).add(TEXTS, map(str, range(20)))
     base, model = load_again(Path(config.model)), load_again(adapted.model_folder)
@@ -102,8 +98,7 @@ def test_an_index_of_the_base_model_is_searched_with_the_adapted_queries(
         for one in (base, model)
     )
     found = SearchIndex.open(tmp_path / "index", adapted.run.folder).search("a cat", k=20)
-    cosines = [hit.cosine for hit in found.hits[0]]
-    assert cosines == pytest.approx(wanted[::-1], abs=1e-5)
+    assert [hit.cosine for hit in found.hits[0]] == pytest.approx(wanted[::-1], abs=1e-5)
     assert not np.allclose(before, wanted, atol=1e-3)
 
 
@@ -119,6 +114,7 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
 
 
 def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config, tmp_path):
+    """The card of an export, which keeps both sides, has the same one."""
     export(str(adapted.run.folder), "st", tmp_path / "st", progress=Silent())
     for folder in (adapted.model_folder, tmp_path / "st"):
         assert "## How to deploy" in (folder / "README.md").read_text(encoding="utf-8")
@@ -126,6 +122,7 @@ def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config, 
         base = load_again(Path(config.model))
         mapped = map_vectors(base.encode_query(TEXTS))
         wanted = load_again(adapted.model_folder).encode_query(TEXTS)
+        assert np.array_equal(load_again(folder).encode_query(TEXTS), wanted)
         assert np.allclose(mapped, wanted, atol=1e-5)
         assert np.allclose(mapped[0], map_vectors(base.encode(TEXTS[0])))
 
@@ -140,13 +137,6 @@ def test_what_was_stopped_goes_on_to_the_same_model(search, tmp_path, request):
     for file in weights:
         assert file.read_bytes() == (whole.run.folder / file.relative_to(stopped)).read_bytes()
     assert again.results.verdict == whole.results.verdict
-
-
-def test_an_export_keeps_both_sides(adapted, tmp_path):
-    export(str(adapted.run.folder), "st", tmp_path / "st", progress=Silent())
-    here, there = load_again(adapted.model_folder), load_again(tmp_path / "st")
-    assert np.array_equal(here.encode_query(TEXTS), there.encode_query(TEXTS))
-    assert "How to deploy" in (tmp_path / "st" / "README.md").read_text()
 
 
 def test_a_model_that_drops_too_much_is_not_shipped(config, tmp_path):

@@ -153,8 +153,7 @@ def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, c
     steps = finished.results.training.steps
     assert begun[0] == 10 < steps
     assert 18 < clock[0] <= 22
-    evaluated = [row["step"] for row in finished.run.evaluations()]
-    assert evaluated == [0, *evaluation_steps(steps, 2)]
+    assert [row["step"] for row in finished.run.evaluations()] == [0, *evaluation_steps(steps, 2)]
     rates = [row["learning_rate"] for row in finished.run.steps()]
     assert all(later < rate for rate, later in pairwise(rates))
 
@@ -169,8 +168,7 @@ def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, m
 def test_a_machine_that_was_busy_at_the_start_trains_all_the_same(config, clock, monkeypatch):
     speeds = iter([3600.0])
     monkeypatch.setattr(module, "seconds_per_token", lambda *_: next(speeds, 1e-9))
-    finished = adapt(replace(config, budget=(1, "minutes")))
-    assert finished.results.training.steps >= FEWEST_UPDATES
+    assert adapt(replace(config, budget=(1, "minutes"))).results.training.steps >= FEWEST_UPDATES
 
 
 def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monkeypatch):
@@ -243,9 +241,7 @@ def spelled(toy_model, tmp_path_factory):
         ("bf16", {"query_prompt": "the cat: ", "document_prompt": "a: "}),
     ],
 )
-def test_the_tokens_that_are_counted_are_those_that_pass(
-    spelled, tmp_path, monkeypatch, prompts, precision
-):
+def test_counted_tokens_are_those_that_pass(spelled, tmp_path, monkeypatch, prompts, precision):
     """Where all that is counted is done: merging goes to its end, and a trained state is tested."""
     monkeypatch.setattr("isospace.adaptation.candidates.SHARES", (1.0, 0.5))
     maps = replace(PAIR_MAPS, tried=(THROUGH,))
@@ -286,9 +282,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
 
 
 @pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(
-    spelled, tmp_path, monkeypatch, small
-):
+def test_minutes_leave_the_tokens_of_measuring_out(spelled, tmp_path, monkeypatch, small):
     """An hour a token: what measuring takes is all that counts, in a small folder of all parts."""
     planned = []
 
@@ -327,8 +321,7 @@ def test_a_budget_that_is_short_measures_less_and_says_so(spelled, tmp_path, mon
     with pytest.raises(Interrupted), cut_short(selection, "run_results"):
         adapt(config)
     monkeypatch.setattr(time_plan.Amounts, "planned", lambda *_: pytest.fail("planned again"))
-    finished = adapt(resume=config.output)
-    results, notes = finished.results, read_candidates(config.output).notes
+    results, notes = adapt(resume=config.output).results, read_candidates(config.output).notes
     assert results.base.pairs.queries == math.ceil(LEAST_SHARE * whole.base.pairs.queries)
     assert results.base.pairs.candidates < whole.base.pairs.candidates
     assert results.training.steps == 0
