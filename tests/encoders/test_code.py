@@ -102,8 +102,7 @@ def test_it_runs_where_the_user_says_so(folder, ran):
 def test_no_file_can_say_that_code_is_trusted(modules_folder, toy_model, ran, tmp_path):
     """An index names the model to load."""
     pytest.importorskip("lancedb", reason="lancedb is not installed (the extra search brings it)")
-    index = SearchIndex.create(tmp_path / "index", str(toy_model))
-    index.add(["the cat"], ["a"])
+    SearchIndex.create(tmp_path / "index", str(toy_model)).add(["the cat"], ["a"])
     path = tmp_path / "index" / "isospace.json"
     about = json.loads(path.read_text()) | {"model": str(modules_folder), "trust_remote_code": True}
     path.write_text(json.dumps(about))

@@ -175,8 +175,7 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(encoder, mo
     texts = [f"cat {'dog ' * length}" for length in (61, 3, 58, 2, 5)]
     batch = encoder.tokens.collate([np.array(ids) for ids in encoder.tokens.ids(texts)])
     lengths = batch.attention_mask.sum(1)
-    parts = batch.by_length()
-    assert [lengths[rows].tolist() for rows in parts] == [[61, 64], [5, 6, 8]]
+    assert [lengths[rows].tolist() for rows in batch.by_length()] == [[61, 64], [5, 6, 8]]
     plan, shapes, forward = (View(dropout=0.0),), [], fast.forward
 
     def noting(model, ids, *rest):

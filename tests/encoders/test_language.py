@@ -80,8 +80,7 @@ def test_unchanged_positions_are_the_models_own(family):
         expected = model(ids, attention_mask=mask).last_hidden_state
         with changed_embeddings(model, EmbeddingChanges(places, kept)):
             found = model(ids, attention_mask=mask).last_hidden_state
-        moved = places.flip(1)
-        with changed_embeddings(model, EmbeddingChanges(moved, kept)):
+        with changed_embeddings(model, EmbeddingChanges(places.flip(1), kept)):
             other = model(ids, attention_mask=mask).last_hidden_state
         after = model(ids, attention_mask=mask).last_hidden_state
     real = mask.bool()

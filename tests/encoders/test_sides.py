@@ -85,8 +85,7 @@ def test_a_given_prompt_replaces_the_models_own(tmp_path):
 def test_a_default_prompt_that_was_a_sides_is_kept_under_another_name(tmp_path):
     prompted = write_prompted(tmp_path, KINDS["gemma"], default="query")
     settings = EncoderSettings(query_prompt="the big cat: ")
-    encoder = load_encoder(str(prompted.folder), settings, "cpu")
-    save_model(encoder, tmp_path / "shipped")
+    save_model(load_encoder(str(prompted.folder), settings, "cpu"), tmp_path / "shipped")
     shipped = load_again(tmp_path / "shipped")
     assert shipped.default_prompt_name == "default"
     assert np.allclose(shipped.encode(TEXTS), prompted.model.encode(TEXTS), atol=1e-6)
@@ -166,9 +165,7 @@ def test_static_vectors_are_read_and_written(toy_model, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["static queries", "two layers"])
-def test_a_model_of_two_ways_is_not_trained_whitened_or_converted(
-    toy_model, toy_corpus, tmp_path, kind
-):
+def test_a_model_of_two_ways_is_not_trained_or_converted(toy_model, toy_corpus, tmp_path, kind):
     model = str(write_asymmetric(toy_model, tmp_path / "model", kind))
     text = CorpusConfig(corpus=(str(toy_corpus),))
     config = TrainConfig(text=text, model=model, output=tmp_path / "run")

@@ -31,8 +31,7 @@ def test_averages_match_the_released_code(path, tokens):
     with np.load(path) as file:
         data = dict(file)
     name = f"official_{tokens}"
-    stop_words = data["stop_words"].tolist()
-    model = word_model(data["vocab"].tolist(), data["vectors"], tokens, stop_words)
+    model = word_model(data["vocab"].tolist(), data["vectors"], tokens, data["stop_words"].tolist())
     encoder = Encoder(model, "golden")
     texts = data["sentences"].tolist()
     expected = [[i + 1 for i in row if i >= 0] for row in data[f"{name}_ids"].tolist()]

@@ -133,8 +133,7 @@ def test_equal_texts_are_no_negatives():
     sides = ["cat", "cat", "dog"], ["sat", "mat", "mat"]
     table = torch.eye(len(pieces_of(tokenizer)))
     bags = [Bags.of_texts(tokenizer, side) for side in sides]
-    same = TrainingPairs(*bags, np.array([[0, 1], [0, 2], [3, 2]]))
-    loss, *_ = same.loss(table, np.arange(3))
+    loss, *_ = TrainingPairs(*bags, np.array([[0, 1], [0, 2], [3, 2]])).loss(table, np.arange(3))
     # All cosines are 0. The first and last pair have each other as negatives, the second has none.
     assert float(loss.detach()) == pytest.approx(2 / 3 * np.log(2), abs=1e-5)
 

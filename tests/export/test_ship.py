@@ -77,8 +77,7 @@ def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch
 
 def test_a_start_that_is_gone_is_no_model_of_the_hub(finished_copy, tmp_path, monkeypatch):
     """`projects/start` was a folder when the run began; here it looks like a name of the Hub."""
-    moved = replace(finished_copy.config, model="projects/start")
-    finished_copy.write_config(moved)
+    finished_copy.write_config(replace(finished_copy.config, model="projects/start"))
     monkeypatch.chdir(tmp_path)
     card = (export(str(finished_copy.folder), "st").folder / "README.md").read_text()
     assert "base_model" not in card
@@ -86,13 +85,10 @@ def test_a_start_that_is_gone_is_no_model_of_the_hub(finished_copy, tmp_path, mo
     assert "# bert, " in card
 
 
-def test_nothing_is_overwritten(finished_run, tmp_path):
+def test_nothing_is_overwritten_and_no_unfinished_run_is_exported(finished_copy, tmp_path):
     (tmp_path / "mine.txt").touch()
     with pytest.raises(UserError, match=r"`output` .*: exists already"):
-        export(str(finished_run.folder), "st", tmp_path)
-
-
-def test_an_unfinished_run_is_refused(finished_copy):
+        export(str(finished_copy.folder), "st", tmp_path)
     finished_copy.results_path.unlink()
     with pytest.raises(UserError, match="`resume`"):
         export(str(finished_copy.folder), "st")
