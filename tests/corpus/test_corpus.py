@@ -72,8 +72,7 @@ def test_evaluation_texts_are_not_trained_on(tmp_path, near):
     leaks = [f"  {good[7]}", good[8].upper(), LONG + " now", "A last one that is said here."]
     file = put(tmp_path, [*good, *leaks])
     several = f"Not in the file. {LONG.capitalize()}. A last one that is said here."
-    exclude = (good[7], good[8], several)
-    corpus = load(tmp_path, file, exclude=exclude, near_duplicates=near)
+    corpus = load(tmp_path, file, exclude=(good[7], good[8], several), near_duplicates=near)
     assert list(corpus) == [*good[:7], *good[9:]]
     assert corpus.counts["evaluation pairs"] == 6
     assert len(load(tmp_path, file, near_duplicates=near)) == (32 if near else 33)
@@ -110,8 +109,7 @@ def test_held_out_sentences_are_a_choice_of_the_texts_alone(tmp_path):
     again = load(tmp_path, put(tmp_path, shuffled, "shuffled.txt"), held_out=20)
     assert set(again.held_out()) == set(held)
     fewer = load(tmp_path, put(tmp_path, good[:250], "half.txt"), held_out=20)
-    kept = set(held) & set(good[:250])
-    assert kept <= set(fewer.held_out())
+    assert set(held) & set(good[:250]) <= set(fewer.held_out())
 
 
 def test_no_near_twin_of_a_held_out_sentence_is_trained_on(tmp_path):

@@ -632,8 +632,7 @@ def test_html_whose_layout_is_a_table_is_read():
 
 def word_table(*rows):
     document = docx.Document()
-    table = document.add_table(len(rows), 2)
-    for row, texts in zip(table.rows, rows, strict=True):
+    for row, texts in zip(document.add_table(len(rows), 2).rows, rows, strict=True):
         for cell, text in zip(row.cells, texts, strict=True):
             cell.text = text
     return saved(document)

@@ -195,9 +195,7 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(folder):
         ("b.md", b"# All of it\n\n```\nboat.sail()\n```\n", "It has no text besides code blocks"),
     ],
 )
-def test_a_file_that_cannot_be_read_does_not_stop_the_others(
-    folder, caplog, name, content, message
-):
+def test_an_unreadable_file_does_not_stop_the_others(folder, caplog, name, content, message):
     write(folder, titled(3))
     (folder / "a.jsonl").write_text('{"text": "A row of another file."}\n')
     if content is None:  # as Emacs locks a file
@@ -295,12 +293,10 @@ P, T, H = Role.PASSAGE, Role.TITLE, Role.HEADING
 def test_a_part_ends_with_a_section_or_within_a_long_one():
     roles = np.array([T, *[H, *[P] * 7] * 2, H, *[P] * 23, P, P], np.int8)
     documents = np.array([0] * (len(roles) - 2) + [1, 2])
-    sections = np.repeat([-1, 0, 1, 2, 3, 4], [1, 8, 8, 24, 1, 1])
-    structure = Structure(roles, documents, sections)
+    structure = Structure(roles, documents, np.repeat([-1, 0, 1, 2, 3, 4], [1, 8, 8, 24, 1, 1]))
     cut, owners = cut_long(structure, np.ones(3, bool))
     assert owners.tolist() == [0, 0, 0, 0, 0, 1, 2]
-    passages = np.bincount(cut.documents[cut.passages])
-    assert passages.tolist() == [7, 7, 10, 10, 3, 1, 1]
+    assert np.bincount(cut.documents[cut.passages]).tolist() == [7, 7, 10, 10, 3, 1, 1]
     # What is another part of a section has no heading there.
     pairs = RELATIONS["heading-section"](cut)
     assert len(pairs) == 7 + 7 + 10

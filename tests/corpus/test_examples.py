@@ -158,9 +158,7 @@ def test_rows_in_chains_of_shared_texts_are_held_out_by_anchor(tmp_path):
 
 
 @pytest.mark.parametrize(("answers", "columns"), [(10, ("q", "a")), (1, ("a", "q"))])
-def test_where_few_answers_are_all_there_are_questions_alone_are_held_out(
-    tmp_path, answers, columns
-):
+def test_of_questions_with_few_answers_questions_alone_are_held_out(tmp_path, answers, columns):
     """5,000 questions with 10 answers, or all with one: no answer can be spared."""
     rows = long_rows(5000)
     made = [(question, rows[i % answers][1]) for i, (question, _) in enumerate(rows)]
@@ -210,9 +208,7 @@ def test_only_positive_examples_are_held_out(tmp_path, labels):
     assert len(pairs) == 60
     assert pairs <= positive
     trained = labelled(corpus, (corpus.train_rows // 2).tolist())
-    assert sorted(trained) == sorted(
-        (a, b, str(label)) for a, b, label in made if (a, b) not in pairs
-    )
+    assert sorted(trained) == sorted((a, b, str(c)) for a, b, c in made if (a, b) not in pairs)
 
 
 @pytest.mark.parametrize(("label", "shown"), [(None, "None"), (" ", "' '"), (0.5, "0.5")])
@@ -250,9 +246,7 @@ def of_labels(config, tmp_path):
         (TRIPLE, SimCSE(), "simcse .*`column`.*`views` pairs"),
     ],
 )
-def test_columns_that_do_not_fit_the_plan_are_refused_first(
-    config, monkeypatch, columns, objective, message
-):
+def test_columns_must_fit_the_plan(config, monkeypatch, columns, objective, message):
     monkeypatch.setattr("isospace.training.prepare.load_encoder", lambda *_: pytest.fail("loaded"))
     text = replace(config.text, columns=columns)
     with pytest.raises(UserError, match=message):
@@ -287,7 +281,7 @@ def first_step(config, cache):
     run = train(config).run
     corpus = load_corpus(config.text, cache)
     order = np.random.default_rng([config.seed, 0]).permutation(corpus.train_rows)[:16]
-    return [line for line in run.metrics() if line["kind"] == "step"], corpus, order
+    return run.steps(), corpus, order
 
 
 def triples_loss(config, batch):
@@ -301,8 +295,7 @@ def triples_loss(config, batch):
 
 
 def test_the_loss_is_that_of_the_columns(config, tmp_path):
-    columns = ("sent0", "hard_neg", "sent1")
-    config = replace(config, text=replace(config.text, columns=columns))
+    config = replace(config, text=replace(config.text, columns=("sent0", "hard_neg", "sent1")))
     steps, corpus, order = first_step(config, tmp_path)
     assert len(steps) == 10
     batch = [tuple(corpus[int(row) + t] for t in range(3)) for row in order]

@@ -31,8 +31,7 @@ def test_nothing_is_lost_and_nothing_is_too_long(paragraphs):
 
 
 def test_a_long_paragraph_becomes_parts_of_about_one_length():
-    sentences = ["These are five words here."] * 9
-    found = list(passages([" ".join(sentences)], 40, docstring_sentences))
+    found = list(passages([" ".join(["These are five words here."] * 9)], 40, docstring_sentences))
     assert [count_words(passage) for passage in found] == [25, 20]
 
 

@@ -60,8 +60,7 @@ def test_pairs_that_are_repeated_say_no_more_than_once():
     assert eightfold.gain.low == pytest.approx(single.gain.low)
     assert eightfold.gain.high == pytest.approx(single.gain.high)
     # As pairs that have nothing to do with each other they would say much.
-    wrong = verdict(replace(repeated, groups=tuple(map(str, range(960)))))
-    assert wrong.gain.low > 0
+    assert verdict(replace(repeated, groups=tuple(map(str, range(960))))).gain.low > 0
 
 
 def load(folder, file, **options):
@@ -253,9 +252,8 @@ def test_displacement_is_of_the_groups_that_bring_the_candidates():
     texts = sentences(14)
     queries, targets, others = texts[:4], texts[4:8], texts[8:]
     groups = ("a", "b", "c", "b")
-    among = Candidates(
-        tuple(others), ("a", "b", None, "nobody", "b", "c"), {queries[0]: np.array([4])}, "some"
-    )
+    of_others, right = ("a", "b", None, "nobody", "b", "c"), {queries[0]: np.array([4])}
+    among = Candidates(tuple(others), of_others, right, "some")
     pairs = TextPairs("made", tuple(queries), tuple(targets), groups=groups, among=among)
     found = evaluate_retrieval(encode, pairs)
     expected = np.zeros((2, 4))
@@ -347,8 +345,7 @@ def test_a_row_has_its_gain_over_the_base_model():
     ],
 )
 def test_the_best_way_to_search_is_recommended(adapted, best, figure):
-    mrr = {"base model": 0.45, "BM25": 0.4, "base model + BM25": 0.516} | adapted
-    said = recommendation(mrr)
+    said = recommendation({"base model": 0.45, "BM25": 0.4, "base model + BM25": 0.516} | adapted)
     assert said.startswith(f"Use {best}")
     assert said.split(". ")[0].endswith(figure)
     assert ("45.0" in said) == ("adapted" not in adapted)

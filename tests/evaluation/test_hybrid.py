@@ -59,8 +59,7 @@ def lucene(query, texts, k1=1.5, b=0.75):
         having = sum(word in other for other in bags)
         idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
         for place, bag in enumerate(bags):
-            length = k1 * (1 - b + b * bag.total() / mean)
-            scores[place] += idf * bag[word] / (bag[word] + length)
+            scores[place] += idf * bag[word] / (bag[word] + k1 * (1 - b + b * bag.total() / mean))
     return scores
 
 

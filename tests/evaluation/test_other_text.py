@@ -83,8 +83,7 @@ def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
     (other / "notes.txt").write_text("\n".join(sentences(5000)))
     found = OtherText.make(LINES, [str(other)])
     assert list(found.test_pairs) == ["other", *CARRIED]
-    corpus = load_corpus(CorpusConfig(corpus=(str(other),)), cache_folder())
-    benchmark = Benchmark.make(corpus)
+    benchmark = Benchmark.make(load_corpus(CorpusConfig(corpus=(str(other),)), cache_folder()))
     assert benchmark.split
     assert found.test_pairs["other"].first == benchmark.pairs.first
     assert not set(found.validation_pairs["other"].first) & set(benchmark.pairs.first)
@@ -147,8 +146,7 @@ def test_sts_is_the_average_of_the_test_sets(tasks):
 def test_sts_pairs_that_choose_do_not_judge(tasks):
     benchmark, second = tasks["STSBenchmark"], ("5 b", "6 e", "7 e", "8 e")
     dev = ScoredPairs("dev", ("0 a",) * 4, second, np.array([4.0, 3.0, 2.0, 1.0]), "own file")
-    subsets = {**benchmark.subsets, "dev": dev}
-    with_dev = {**tasks, "STSBenchmark": STSSet("STSBenchmark", subsets)}
+    with_dev = {**tasks, "STSBenchmark": STSSet("STSBenchmark", {**benchmark.subsets, "dev": dev})}
     found = OtherText.make(LINES, tasks=with_dev, selects=True)
     # "0 a" and "5 b" are a test pair; so are all dev pairs of SICK-R. All test pairs judge.
     [selecting] = found.dev

@@ -16,19 +16,14 @@ from isospace.operators import nearest
 RANDOM = np.random.default_rng(0)
 
 
-def score(tmp_path, name, rows):
-    path = tmp_path / name
-    path.write_text("\n".join("\t".join(row) for row in rows), encoding="utf-8")
-    data = load_own(path)
+def test_scored_pairs(tmp_path):
+    rows = [("0", "10", "5"), ("0", "90", "1"), ("0", "60", "3")]
+    lines = ["\t".join(row) for row in [("sentence1", "sentence2", "score"), *rows]]
+    (tmp_path / "s.tsv").write_text("\n".join(lines), encoding="utf-8")
+    data = load_own(tmp_path / "s.tsv")
     scores = evaluate_own(angles, data)
     assert json.loads(json.dumps(scores.to_json())) == scores.to_json()
     assert set(data.texts()) <= {cell for row in rows for cell in row}
-    return scores
-
-
-def test_scored_pairs(tmp_path):
-    rows = [("0", "10", "5"), ("0", "90", "1"), ("0", "60", "3")]
-    scores = score(tmp_path, "s.tsv", [("sentence1", "sentence2", "score"), *rows])
     assert scores.values == pytest.approx({"Spearman": 1.0})
     assert scores.protocol.endswith("correlation of cosine and score, 3 pairs")
 

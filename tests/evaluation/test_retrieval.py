@@ -23,8 +23,7 @@ def rank_rows(queries, targets):
 def test_ranks_equal_a_loops_with_many_ties(monkeypatch, chunk):
     """The queries may be targets too: each is left out of its own list."""
     monkeypatch.setattr(nearest, "BLOCK", chunk)
-    random = np.random.default_rng(0)
-    queries, targets = random.integers(-1, 2, (2, 30, 3)).astype(float)
+    queries, targets = np.random.default_rng(0).integers(-1, 2, (2, 30, 3)).astype(float)
     every = np.concatenate([targets, queries])
     left_out = [np.array([i, 30 + i]) for i in range(30)]
     plain = rank_rows(queries, targets)
@@ -65,9 +64,7 @@ def test_a_remembering_encoder_encodes_no_text_twice():
 CACHED = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
 
 
-def test_vectors_are_made_once_unless_they_are_damaged_or_the_weights_change(
-    encoder, tmp_path, monkeypatch
-):
+def test_vectors_are_made_once_unless_damaged_or_of_other_weights(encoder, tmp_path, monkeypatch):
     calls, embed = [], encoder.embed
 
     def watched(texts, **rest):
@@ -175,8 +172,7 @@ def test_ties_are_the_mean_over_all_orders():
 
 def test_a_collapsed_encoder_gets_what_chance_gets():
     """Wherever the right document stands in the file; also where rounding differs."""
-    random = np.random.default_rng(0)
-    same = unit_rows(np.ones((300, 8)) + random.normal(0, 1e-8, (300, 8)))
+    same = unit_rows(np.ones((300, 8)) + np.random.default_rng(0).normal(0, 1e-8, (300, 8)))
     found = measure_ranking(product_blocks(same[:2], same), [{0: 1.0}, {299: 2.0}])
     assert found["R@100"] == pytest.approx([1 / 3, 1 / 3])
     assert found["MRR@10"] == pytest.approx(sum(1 / rank for rank in range(1, 11)) / 300, abs=1e-9)

@@ -83,8 +83,7 @@ def test_a_broken_file_is_named_with_its_line(folder, file, text, message):
 
 
 def test_correlations_equal_scipys_with_ties():
-    random = np.random.default_rng(0)
-    x, y = random.integers(0, 6, (2, 40)).astype(float)
+    x, y = np.random.default_rng(0).integers(0, 6, (2, 40)).astype(float)
     assert spearman(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic)
     assert pearson(x, y) == pytest.approx(scipy.stats.pearsonr(x, y).statistic)
 
@@ -112,9 +111,8 @@ def test_every_number_of_senteval_on_the_real_model(encoder, pooling):
         pytest.skip(f"needs SentEval's files at {DATA} and golden numbers at {GOLDEN}")
     tasks = load_sts(DATA)
     golden = json.loads((GOLDEN / "senteval_minilm.json").read_text())["poolings"][encoder]
-    result = evaluate_sts(
-        load_encoder("minilm", EncoderSettings(pooling=pooling), "cpu").embed, tasks
-    )
+    settings = EncoderSettings(pooling=pooling)
+    result = evaluate_sts(load_encoder("minilm", settings, "cpu").embed, tasks)
     headline = golden["headline_spearman_percent"]
     columns = {PAPER_COLUMNS[task]: headline[task] for task in PAPER_COLUMNS}
     columns["Avg"] = headline["Avg"]
@@ -129,8 +127,7 @@ def test_every_number_of_senteval_on_the_real_model(encoder, pooling):
         if task == "STS12":
             check_against_ties(tasks, result, {name: expected.pop(name) for name in TIED})
             for name in ("mean", "wmean"):
-                value = result.score(task, name).value
-                assert value == pytest.approx(expected.pop(name), abs=5e-4)
+                assert result.score(task, name).value == pytest.approx(expected.pop(name), abs=5e-4)
         found = {name: result.score(task, name).value for name in expected}
         assert found == pytest.approx(expected, abs=1e-4), task
         for name, subset in reference["subsets"].items():
@@ -178,9 +175,7 @@ def test_the_sums_are_those_of_sick():
 
 def columns(count):
     random = np.random.default_rng(count)
-    texts = [
-        f"{i} ".ljust(length, "x") for i, length in enumerate(random.integers(5, 40, 2 * count))
-    ]
+    texts = [f"{i} ".ljust(n, "x") for i, n in enumerate(random.integers(5, 40, 2 * count))]
     score = random.uniform(0, 5, count).tolist()
     return {"sentence1": texts[:count], "sentence2": texts[count:], "score": score}
 
@@ -196,8 +191,7 @@ def hub(datasets, monkeypatch):
     rows = {(place, "test"): columns(SIZES[task]) for task, (place, _) in COPIES.items()}
     rows["mteb/stsbenchmark-sts", "validation"] = columns(27)
     first, second, gold = (column[TEST] for column in rows[SICK].values())
-    characters = sum(map(len, first + second))
-    sums = {"pairs": len(gold), "gold_sum": sum(gold), "characters": characters}
+    sums = {"pairs": len(gold), "gold_sum": sum(gold), "characters": sum(map(len, first + second))}
     monkeypatch.setattr("isospace.evaluation.senteval.SICK_TEST", sums)
 
     def load(repository, *, split, revision):

@@ -114,8 +114,7 @@ def test_accuracy_f1_and_features_of_pairs_by_hand(folder, monkeypatch):
 
 def test_every_number_carries_its_protocol(folder):
     """Of an encoder that knows the classes; training ends early on so few rows."""
-    result = evaluate_transfer(class_encoder, load_transfer(folder))
-    document = result.to_json()
+    document = evaluate_transfer(class_encoder, load_transfer(folder)).to_json()
     assert json.loads(json.dumps(document)) == document
     scores = {score["task"]: score for score in document["scores"]}
     row = {name: score["test"] for name, score in scores.items()}
@@ -154,8 +153,7 @@ def test_sentevals_accuracies_on_the_real_model():
     from isospace.encoders.loading import load_encoder
 
     golden = json.loads((GOLDEN / "senteval_minilm.json").read_text())["poolings"]["mean_l2"]
-    tasks = load_transfer(DATA)
-    result = evaluate_transfer(load_encoder("minilm").embed, tasks)
+    result = evaluate_transfer(load_encoder("minilm").embed, load_transfer(DATA))
     for score in result.scores:
         expected = golden["transfer"][score.task]
         assert (score.n, score.n_dev) == (expected["ntest"], expected["ndev"])
@@ -229,8 +227,7 @@ def test_stacked_training_equals_one_classifier_after_the_other(name, classes, s
     rows = zip(FOLDS[name], l2.tolist(), strict=True)
     alone = [train_one(x, y, fold, strength) for fold, own in rows for strength in own]
     expected = torch.stack(alone).unflatten(0, l2.shape)
-    found = train_stacked(x, y, FOLDS[name], l2)
-    torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(train_stacked(x, y, FOLDS[name], l2), expected, atol=2e-5, rtol=1e-4)
 
 
 def test_training_that_keeps_improving_ends_at_the_first_look_after_200_epochs():
