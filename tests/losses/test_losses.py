@@ -77,9 +77,7 @@ def ranking_divergence():
     for i in range(N):
         p, q = softmax(A[i].tolist()), softmax(B[i].tolist())
         means = [(x + y) / 2 for x, y in zip(p, q, strict=True)]
-        found.append(
-            sum(x * math.log(x / m) for x, m in zip(p + q, means + means, strict=True)) / 2
-        )
+        found.append(sum(x * math.log(x / m) for x, m in zip(p + q, 2 * means, strict=True)) / 2)
     return found
 
 

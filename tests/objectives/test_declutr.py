@@ -56,10 +56,8 @@ def test_masked_tokens_are_what_is_to_be_guessed():
     plain = Span(sampling=Sampling(1, 1, 400, 450))
     spans = [plain, replace(plain, masked=0.15), replace(plain, masked=0.15, targets=True)]
     counts = np.zeros(4)
-    for seed in range(40):
-        plain, masked, targets = (
-            span(ids, np.random.default_rng(seed), VOCABULARY) for span in spans
-        )
+    for i in range(40):
+        plain, masked, targets = (span(ids, np.random.default_rng(i), VOCABULARY) for span in spans)
         wanted = targets != NO_TARGET
         assert np.array_equal(targets[wanted], plain[wanted])
         assert np.array_equal(masked[~wanted], plain[~wanted])

@@ -125,8 +125,7 @@ def away(monkeypatch):
 @pytest.fixture(scope="module")
 def small_model(tmp_path_factory):
     """One layer, with a head for masked words."""
-    folder = tmp_path_factory.mktemp("small")
-    return write_toy_model(folder, masked_words=True, num_hidden_layers=1)
+    return write_toy_model(tmp_path_factory.mktemp("small"), masked_words=True, num_hidden_layers=1)
 
 
 def require_away(loop):
@@ -192,16 +191,13 @@ def test_a_flow_is_fitted_there_and_comes_back():
     x[:, 3] = 1.0
     flow = fit_flow(x.to(AWAY))
     assert {p.device for p in flow.parameters()} == {HOME}
-    layers = flow.to(AWAY).dense_layers()
-    assert {part.device for layer in layers for part in layer} == {AWAY}
+    assert {part.device for layer in flow.to(AWAY).dense_layers() for part in layer} == {AWAY}
 
 
 def test_draws_leave_the_generator_of_a_gpu_as_it_was(monkeypatch):
     forked, seeded = [], []
     fork = torch.random.fork_rng
-    monkeypatch.setattr(
-        torch.random, "fork_rng", lambda devices: forked.append(devices) or fork([])
-    )
+    monkeypatch.setattr(torch.random, "fork_rng", lambda given: forked.append(given) or fork([]))
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
     gpu, draws = torch.device("cuda", 0), Draws(0)
     for device in (HOME, gpu):

@@ -97,8 +97,7 @@ def with_head(tmp_path_factory):
 def detector_of(model, **options):
     encoder = load_encoder(str(model), device="cpu")
     encoder.noise.set(0.0)
-    auxiliaries = DiffCSE(**options).build_auxiliaries(encoder, 0)
-    return encoder, auxiliaries["detector"]
+    return encoder, DiffCSE(**options).build_auxiliaries(encoder, 0)["detector"]
 
 
 def batch_of(encoder, count=4):
@@ -111,9 +110,7 @@ def batch_of(encoder, count=4):
     return original, TokenIds(torch.tensor(np.array(ids)), original.mask)
 
 
-def test_the_generator_is_the_checkpoint_of_the_start_or_the_one_that_is_named(
-    toy_model, with_head
-):
+def test_the_generator_is_that_of_the_base_model_or_the_named_one(toy_model, with_head):
     for model, options in ((with_head, {}), (toy_model, {"generator": str(with_head)})):
         encoder, detector = detector_of(model, **options)
         original, masked = batch_of(encoder)

@@ -24,12 +24,7 @@ from torch import nn
 from isospace import losses, objectives
 from isospace.encoders.modules import pooling_modules
 from isospace.objectives.auxiliaries import Network, Queue, follow
-from isospace.objectives.heads import (
-    Differences,
-    Projector,
-    TanhMLP,
-    seeded,
-)
+from isospace.objectives.heads import Differences, Projector, TanhMLP, seeded
 from isospace.operators.similarity import cosine_matrix, nearest_others
 from isospace.views import TokenStates, Views
 from isospace.views.networks import Convolutions
@@ -76,8 +71,7 @@ def test_scd_as_released(file):
     )
 
     def loss(h_a, h_b, p_a, p_b):
-        views = Views(torch.stack([h_a, h_b]), torch.stack([p_a, p_b]))
-        return sum(objective(views).values())
+        return sum(objective(Views(torch.stack([h_a, h_b]), torch.stack([p_a, p_b]))).values())
 
     yield "official_", "hA hB pA pB", loss
 
@@ -85,10 +79,8 @@ def test_scd_as_released(file):
 @files("scd_loss")
 def test_decorrelation_of_scd_as_two_readings_of_the_paper(path):
     file = read(path)
-    for variant, key in (
-        ("released", "barlow_centred_plus"),
-        ("printed", "printed_raw_minus_as_printed"),
-    ):
+    readings = {"released": "barlow_centred_plus", "printed": "printed_raw_minus_as_printed"}
+    for variant, key in readings.items():
         a, b = leaf(file["pA"], "f64"), leaf(file["pB"], "f64")
         on, off = losses.decorrelation(a, b, eps=0.0, variant=variant)
         loss = on + float(file["paper_lambda"]) * off
@@ -380,8 +372,7 @@ def test_projector_of_scd(path):
     head.layers[0].bias.data.copy_(file["layer0_linear_bias"])
     h = leaf(torch.stack([file["hA"], file["hB"]]), "f64")
     p = head.double()(h)
-    expected = torch.stack([file["pA_f64"], file["pB_f64"]])
-    torch.testing.assert_close(p, expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(p, torch.stack([file["pA_f64"], file["pB_f64"]]), rtol=0, atol=1e-9)
     (p[0] * file["upstream"]).sum().backward()
     vector(h.grad[0], file["grad_hA_f64"], 1e-8)
     for i in (1, 4):  # each view has batch statistics of its own
@@ -471,8 +462,7 @@ def test_heads_of_mocose(path):
     for found, name in (
         (head.projection[0](hidden), "pooler"), (key, "projection"), (query, "predictor"),
     ):  # fmt: skip
-        expected = file[f"official_{name}_out_f64"]
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+        torch.testing.assert_close(found, file[f"official_{name}_out_f64"], rtol=0, atol=1e-10)
     (query * file["upstream"]).sum().backward()
     vector(hidden.grad, file["official_grad_hidden_f64"], 1e-8)
 
@@ -567,8 +557,7 @@ def test_head_and_loss_of_promptbert(path, precision):
         return objective(Views(encoded, head(encoded)))["info_nce"]
 
     names = ("mask_vectors", "template1_vectors", "template2_vectors")
-    inputs = {name: file[name] for name in names}
-    check(file, "official_", precision, inputs, loss, rel=BASELINE)
+    check(file, "official_", precision, {name: file[name] for name in names}, loss, rel=BASELINE)
     check_gradient(file, "official_grad_mlp_weight", precision, mlp.dense.weight)
 
 

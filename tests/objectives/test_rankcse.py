@@ -40,8 +40,7 @@ def test_lists_are_scored_as_by_a_community_s_code():
 
     The former leaves the diagonal out, the latter adds 1e-7 under the logarithm.
     """
-    own = torch.eye(4, dtype=torch.bool)
-    without_own = list_net(STUDENT, TEACHER.masked_fill(own, torch.nan))
+    without_own = list_net(STUDENT, TEACHER.masked_fill(torch.eye(4, dtype=torch.bool), torch.nan))
     assert without_own.item() == pytest.approx(9.614203462441107, rel=1e-12)
     assert list_mle(STUDENT / 10, TEACHER).item() == pytest.approx(3.6267505907684985, rel=1e-6)
 

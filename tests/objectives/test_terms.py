@@ -21,8 +21,7 @@ def test_the_study_of_noise_changes_the_named_part_only():
         logits = rest.clone()
         logits.diagonal().copy_(diagonal.diagonal())
         expected = cross_entropy(logits, torch.arange(7)).item()
-        objective = NoiseStudy(part=part, passes=1)
-        assert loss(objective, z1, z2, c1, c2) == pytest.approx(expected)
+        assert loss(NoiseStudy(part=part, passes=1), z1, z2, c1, c2) == pytest.approx(expected)
 
 
 def test_less_noise_is_the_mean_of_the_passes_of_one_view():
@@ -83,8 +82,7 @@ def test_pairs_of_ct_are_the_authors(path):
 def test_a_frozen_peer_is_a_constant():
     views = random(12, 4, 5).requires_grad_()
     sum(PCL(copies=1, peer="frozen")(Views(views, views)).values()).backward()
-    reached = views.grad.abs().sum((1, 2)) > 0
-    assert reached.tolist() == [True] * 6 + [False] * 6
+    assert (views.grad.abs().sum((1, 2)) > 0).tolist() == [True] * 6 + [False] * 6
 
 
 def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s():

@@ -1,5 +1,7 @@
 """Whitening that is fitted once, on texts or on pairs: statistics, shrinkage, maps, golden files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,13 +11,7 @@ from objective_views import random
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch.nn.functional import normalize
 
-from isospace.operators.fitted_whitening import (
-    SHRINKAGE,
-    Moments,
-    PairMoments,
-    Whitening,
-    WhiteningMap,
-)
+from isospace.operators.fitted_whitening import SHRINKAGE, Moments, PairMoments, Whitening
 from isospace.operators.similarity import cosine_matrix
 
 PLAIN = Whitening(shrinkage=0.0)
@@ -133,11 +129,10 @@ def test_fitted_map(path, ddof):
     file = read(path)
     dim = file["x"].shape[1]
     for name, k in (("kfull", dim), ("khalf", dim // 2)):
-        setting = Whitening(shrinkage=0.0, dim=k)
-        fitted = setting.fit(Moments.from_vectors(file["x"]), power=1.0)
+        fitted = Whitening(shrinkage=0.0, dim=k).fit(Moments.from_vectors(file["x"]), power=1.0)
         if not ddof:  # variances are divided by n, and not by n - 1
             n = len(file["x"])
-            fitted = WhiteningMap(fitted.mean, fitted.kernel * (n / (n - 1)) ** 0.5)
+            fitted = replace(fitted, kernel=fitted.kernel * (n / (n - 1)) ** 0.5)
         kernel = file[f"kernel_ddof{ddof}_{name}"]
         torch.testing.assert_close(fitted.kernel, kernel, rtol=0, atol=1e-8)
         torch.testing.assert_close(-fitted.mean, file["bias_minus_mean"], rtol=0, atol=1e-10)
@@ -147,8 +142,7 @@ def test_fitted_map(path, ddof):
                 expected = normalize(file[f"{key}_ddof{ddof}_{name}"])
                 torch.testing.assert_close(out, expected, rtol=0, atol=1e-8)
         new = fitted(file["x_new"])
-        in_float32 = fitted(file["x_new"].float())
-        torch.testing.assert_close(in_float32, new.float(), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(fitted(file["x_new"].float()), new.float(), rtol=1e-3, atol=1e-3)
         if f"cosine_new_gram_ddof{ddof}_{name}" in file:
             gram = file[f"cosine_new_gram_ddof{ddof}_{name}"]
             torch.testing.assert_close(cosine_matrix(new, new).double(), gram, rtol=0, atol=1e-4)
@@ -196,8 +190,7 @@ def test_dimensions_are_sorted_so_that_cutting_is_keeping():
 def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n, least):
     """Of few pairs it is more, by scikit-learn's estimate about the known mean of zero."""
     x, y = pairs(n, 32)
-    differences = 0.5**0.5 * (x - y).numpy()
-    estimated = ledoit_wolf_shrinkage(differences, assume_centered=True)
+    estimated = ledoit_wolf_shrinkage(0.5**0.5 * (x - y).numpy(), assume_centered=True)
     assert (estimated < SHRINKAGE) == least
     moments = PairMoments.from_pairs(x, y)
     known = Whitening(shrinkage=max(SHRINKAGE, estimated))

@@ -109,8 +109,7 @@ def test_degenerate_batches_stay_finite(rows, groups, method, dtype):
     assert out.isfinite().all()
     assert x.grad.isfinite().all()
     if method != "pca":  # whose outputs are components, not columns
-        constant = (rows == rows[0]).all(0)
-        assert (out[:, constant] == 0).all()
+        assert (out[:, (rows == rows[0]).all(0)] == 0).all()
 
 
 @pytest.mark.parametrize("dim", [2, 3])
@@ -182,8 +181,7 @@ def test_closed_form_of_the_symmetric_root_at_any_scale(scale):
 
 
 def by_groups(x, permutation, groups):
-    permuted = torch.take_along_dim(x.double(), permutation.unsqueeze(1), dim=-1)
-    return split_groups(permuted, groups)
+    return split_groups(torch.take_along_dim(x.double(), permutation.unsqueeze(1), dim=-1), groups)
 
 
 def sgw_tolerance(x, permutation, groups, precision):
@@ -235,8 +233,7 @@ def test_group_whitening(path, precision):
             recorded = max(rel, 1e-5) if "f32" in key else rel
             vector(gradient, file[key].view_as(gradient), recorded)
     if "W_view1_f64" in file:
-        grouped = split_groups(views[0, :, permutations[0]].double(), groups)
-        cov = covariance(grouped)
+        cov = covariance(split_groups(views[0, :, permutations[0]].double(), groups))
         torch.testing.assert_close(cov, file["cov_view1_f64"], rtol=0, atol=1e-10)
         torch.testing.assert_close(zca(cov), file["W_view1_f64"], rtol=0, atol=1e-8)
 
@@ -294,8 +291,7 @@ def test_float32_follows_the_formula(eps):
     assert (whiten(x, eps=eps) - expected).norm() < 2e-3 * expected.norm()
     expected = upstream.double() @ root
     expected = (expected - expected.mean(0)).float()
-    found = gradient(x, upstream, eps, stop=True)
-    assert (found - expected).norm() < 1e-4 * expected.norm()
+    assert (gradient(x, upstream, eps, stop=True) - expected).norm() < 1e-4 * expected.norm()
 
 
 @pytest.mark.parametrize("stop", [True, False])

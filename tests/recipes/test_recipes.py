@@ -93,8 +93,7 @@ def test_the_page_is_drawn_from_the_recipes():
         shown = f"\n| `{name}` | {recipe.table} |" in page
         assert shown == name.endswith("-base"), name
         if shown:  # the page has one command for all rows
-            of_page = f"isospace train --recipe {name} --corpus FILE --data FOLDER"
-            assert command(name) == of_page
+            assert command(name) == f"isospace train --recipe {name} --corpus FILE --data FOLDER"
 
 
 UPDATES, BATCH, LINES = 2, 16, 160

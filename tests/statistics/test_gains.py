@@ -85,8 +85,7 @@ def test_seeds_and_items_are_both_in_the_interval():
     items = random.normal(0.01, 0.15, 300)
     seeds = random.normal(0, 0.004, (5, 1))
     both = over_nothing(items + seeds)
-    alone = stats.ttest_1samp((items + seeds).mean(1), 0)
-    assert both.p > 2 * alone.pvalue
+    assert both.p > 2 * stats.ttest_1samp((items + seeds).mean(1), 0).pvalue
     of_items = standard_error(item_scores(items))
     variance = of_items**2 + np.var(seeds, ddof=1) / 5
     assert (both.high - both.mean) / 1.97 == pytest.approx(variance**0.5, rel=0.05)
@@ -129,8 +128,7 @@ def test_the_influence_on_spearman_is_that_of_leaving_a_pair_out(ties):
 
 
 def test_a_constant_column_has_no_influence():
-    gold = np.arange(6.0)
-    scores = spearman_scores(np.ones((1, 6)), gold, np.arange(6))
+    scores = spearman_scores(np.ones((1, 6)), np.arange(6.0), np.arange(6))
     assert scores.by_seed[0] == 0
     assert not scores.influence.any()
 
@@ -140,8 +138,7 @@ def test_products_of_items_that_share_a_sentence_by_brute_force():
     sentences = random.integers(0, 15, (40, 2))
     x, y = random.normal(size=(2, 40))
     shared = (sentences[:, None, :, None] == sentences[None, :, None, :]).any((2, 3))
-    wanted = x @ shared @ y
-    assert sum_of_products(sentences, x, y) == pytest.approx(wanted)
+    assert sum_of_products(sentences, x, y) == pytest.approx(x @ shared @ y)
     assert sum_of_products(np.arange(40), x, y) == pytest.approx(x @ y)
 
 

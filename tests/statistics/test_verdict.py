@@ -58,8 +58,7 @@ def test_one_line_says_what_the_items_can_show():
     assert documents.startswith("these 120 pairs in 40 documents can show gains from about ")
     smaller, larger = (float(text.split()[-2]) for text in (alone, documents))
     assert larger > 1.5 * smaller > 1.5
-    changed = item_scores(values + 0.3 * random.random(120))
-    share = error_share(changed, item_scores(values))
+    share = error_share(item_scores(values + 0.3 * random.random(120)), item_scores(values))
     assert share == pytest.approx(0.3, abs=0.05)
     measured = detectable_gain(item_scores(values), share=share)
     assert float(measured.split()[-2]) == pytest.approx(smaller * share / 0.5, abs=0.1)
