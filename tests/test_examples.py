@@ -56,9 +56,7 @@ def test_compare_prints_a_latex_table_of_three_rows(run, toy_corpus, toy_model, 
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:'pin_memory'"
 )
-def test_sentence_transformers_trainer_changes_and_saves_the_model(
-    run, toy_corpus, toy_model, tmp_path
-):
+def test_the_stock_trainer_changes_and_saves_the_model(run, toy_corpus, toy_model, tmp_path):
     run("train_with_sentence_transformers", toy_corpus, toy_model, "--output", tmp_path / "out")
     text = sentences(1)[0]
     before, after = load(str(toy_model)).encode(text), load(str(tmp_path / "out")).encode(text)

@@ -29,11 +29,9 @@ def encode(output, model, text):
 
 def trained(output):
     results = json.loads((output / "results.json").read_text(encoding="utf-8"))
-    kept = ("base", "adapted", "model_step")
-    of_training = ("steps", "choice", "evaluations")
     weights = load_file(output / "model" / "model.safetensors")
-    found = [results[name] for name in kept]
-    found += [results["training"][name] for name in of_training]
+    found = [results[name] for name in ("base", "adapted", "model_step")]
+    found += [results["training"][name] for name in ("steps", "choice", "evaluations")]
     return found, {k: v.tolist() for k, v in weights.items()}
 
 

@@ -118,8 +118,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture
 def config(toy_model, texts, tmp_path):
-    output = tmp_path / "there"
-    return EncodeConfig(str(toy_model), (str(texts),), output, workers=2, engine="ray")
+    return EncodeConfig(str(toy_model), (str(texts),), tmp_path / "there", workers=2, engine="ray")
 
 
 @pytest.mark.exhaustive
@@ -144,15 +143,12 @@ def test_a_cluster_does_what_is_missing_though_a_worker_is_killed(config, tmp_pa
 
 
 @pytest.mark.exhaustive
-def test_an_index_has_the_same_rows_in_the_same_order(
-    toy_model, text_file, tmp_path, monkeypatch, kill_worker
-):
+def test_an_index_has_its_rows_in_order(toy_model, text_file, tmp_path, monkeypatch, kill_worker):
     """With more workers than there is room for."""
     monkeypatch.setattr(database, "SLICE", 128)
     words = {"model": str(toy_model), "progress": Silent()}
     here = index_files(str(text_file), tmp_path / "here", **words)
-    there = index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=4)
-    assert there == here
+    assert index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=4) == here
     tables = [lancedb.connect(tmp_path / name).open_table("texts") for name in ("here", "there")]
     assert tables[0].to_arrow().to_pylist() == tables[1].to_arrow().to_pylist()
 

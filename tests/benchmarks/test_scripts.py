@@ -141,9 +141,7 @@ def write_set(folder):
         {"_id": f"q{number}" if number else "d9", "text": row["title"]}
         for number, row in enumerate(documents[:40])
     ]
-    documents = [
-        row | ({} if number % 10 else {"title": ""}) for number, row in enumerate(documents)
-    ]
+    documents = [row | ({} if i % 10 else {"title": ""}) for i, row in enumerate(documents)]
     documents[5]["text"] = ""
     for name, content in (("corpus", documents), ("queries", queries)):
         write_rows(folder / f"{name}.jsonl", content)

@@ -70,10 +70,8 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     for number in range(0, count, 3):
         text = "\n\n".join(said[number : number + 3])
         (tmp_path / f"{number}.md").write_text(f"# Note {number}\n\n{text}\n")
-    text = CorpusConfig(
-        corpus=(str(tmp_path),), test_relation=judge, near_duplicates=False, passage_words=None
-    )
-    config = TrainConfig(text=text, model=str(toy_model))
+    text = CorpusConfig(corpus=(str(tmp_path),), near_duplicates=False, passage_words=None)
+    config = TrainConfig(text=replace(text, test_relation=judge), model=str(toy_model))
     benchmark = load_data(config).benchmark
     scores = SimpleNamespace(pairs=SimpleNamespace(queries=len(benchmark.pairs)))
     finished = SimpleNamespace(pairs=benchmark.pairs_digest(), base=scores)

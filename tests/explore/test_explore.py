@@ -12,13 +12,7 @@ from toy import sentences
 
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.geometry import describe
-from isospace.explore.session import (
-    LONGEST,
-    MOST_NEIGHBOURS,
-    MOST_SENTENCES,
-    open_session,
-    read_corpus,
-)
+from isospace.explore.session import MOST_NEIGHBOURS, open_session, read_corpus
 from isospace.system.progress import Silent
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
@@ -191,8 +185,8 @@ def test_bad_questions_are_refused_in_a_sentence(client):
     asked = {f"/?q=cat&k={k}": wrong for k in ("0", "9" * 5000, "x")} | {"/?q=": "Type a sentence"}
     answers = [(client.get(path), message) for path, message in asked.items()]
     for text, message in (
-        ("a\n" * (MOST_SENTENCES + 1), "41 sentences: expected 2 to 40"),
-        (f"a\n{'b' * (LONGEST + 1)}", "A sentence of 2,001 characters"),
+        ("a\n" * 41, "41 sentences: expected 2 to 40"),
+        (f"a\n{'b' * 2001}", "A sentence of 2,001 characters"),
     ):
         answers.append((client.post("/similarities", data={"sentences": text}), message))
     for page, message in answers:

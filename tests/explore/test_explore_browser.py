@@ -69,10 +69,8 @@ def test_type_search_read_and_follow_by_keyboard(browser, address, session):
     near = find(browser, ".hits a")[1]
     followed = near.text
     leave(browser, near.click)
-    lists = session.neighbours(followed, 10).lists
-    assert [link.text for link in find(browser, ".hits a")] == [
-        hit.text for hits in lists for hit in hits
-    ]
+    wanted = [hit.text for hits in session.neighbours(followed, 10).lists for hit in hits]
+    assert [link.text for link in find(browser, ".hits a")] == wanted
     assert browser.get_log("browser") == []
     asked = requests(browser)
     assert len(asked) >= 4

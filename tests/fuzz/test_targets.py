@@ -1,7 +1,5 @@
 """What `make fuzz` feeds for minutes, for a moment: files that are damaged inside and outside."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

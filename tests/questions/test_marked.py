@@ -48,9 +48,7 @@ def test_a_teacher_s_file_may_score_them(tmp_path):
 @pytest.mark.parametrize("columns", [{"columns": ("query", "passage")}, {"column": "passage"}])
 def test_a_corpus_leaves_them_out(tmp_path, ending, columns):
     rows = [{"query": f"query of {x * 5}", "passage": f"passage of {x * 7}"} for x in "abcdefgh"]
-    places = [
-        CorpusConfig(corpus=(str(tmp_path / f"{name}.{ending}"),), **columns) for name in "ab"
-    ]
+    places = [CorpusConfig(corpus=(str(tmp_path / f"{x}.{ending}"),), **columns) for x in "ab"]
     write_rows(tmp_path / f"a.{ending}", rows)
     write_rows(tmp_path / f"b.{ending}", [*rows[:4], *MADE, *rows[4:]])
     own, mixed = (load_corpus(one, cache_folder()) for one in places)

@@ -17,7 +17,7 @@ from isospace.search import SearchIndex, database, index as module
 from isospace.search.index import About
 
 
-def refusal(capsys, *words) -> str:
+def refusal(capsys, *words):
     """The one line of an error; the line "reading" may stand before it."""
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")

@@ -80,9 +80,7 @@ def test_a_text_without_a_direction_is_found_with_cosine_0(tmp_path, monkeypatch
         ("kind IS NULL AND year < 1904", lambda year: year in (1901, 1903)),
     ],
 )
-def test_a_filter_is_applied_before_the_search(
-    index, encode, lowered, monkeypatch, where, keep, approximate
-):
+def test_filters_precede_searches(index, encode, lowered, monkeypatch, where, keep, approximate):
     """The dull loop is exact; so are 300 texts in one group of an approximate index."""
     if approximate:
         index.refresh()
@@ -160,8 +158,7 @@ def test_recall_is_a_count_over_the_indexs_own_texts(index, encode, lowered):
 def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
     near = [text for text, _ in nearest(encode, "zebra", TEXTS, 100)]
     assert TEXTS[298] not in near[:10]  # the only one with the word
-    vector = encode(["zebra"])[0]
-    cosines = encode(TEXTS) @ vector
+    cosines = encode(TEXTS) @ encode(["zebra"])[0]
     lifted = cosines + 6 * cosines.std() * (np.arange(300) == 298)
     results = index.search("zebra", hybrid=True, bm25_weight=6)
     hits = results.hits[0]

@@ -67,8 +67,7 @@ def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):
         (tmp_path / name / "inside").mkdir(parents=True)
     with atomic_folder(tmp_path / "out") as building:
         (building / "ours").touch()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == names - {".out.99999999.tmp"} | {"out"}
+    assert {path.name for path in tmp_path.iterdir()} == names - {".out.99999999.tmp"} | {"out"}
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,7 @@ def test_an_index_ranks_as_the_measurement_does(toy_model, tmp_path, form):
     some = index.search(ASKED, k=5, where="year < 1910")
     assert all(hit.metadata["year"] < 1910 for hits in some.hits for hit in hits)
     assert [len(hits) for hits in index.search(ASKED, k=5, hybrid=True).hits] == [5] * 4
-    again = index.add(INDEXED[:3], ["t0", "t1", "t2"], metadata[:3])
-    assert again.unchanged == 3
+    assert index.add(INDEXED[:3], ["t0", "t1", "t2"], metadata[:3]).unchanged == 3
 
 
 def test_the_command_stores_a_form(toy_model, tmp_path, capsys):

@@ -140,7 +140,7 @@ def test_the_command_says_what_was_done(config, capsys):
     assert json.loads(capsys.readouterr().out) == counts | {"output": str(config.output)}
 
 
-def encoded(config, *inputs: Path | str, reading=AS_LINES) -> list[str]:
+def encoded(config, *inputs, reading=AS_LINES):
     """The texts of the rows of the output `v.parquet`, in order."""
     output = config.output.with_name("v.parquet")
     output.unlink(missing_ok=True)
@@ -191,9 +191,7 @@ def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
     ("name", "content"),
     [("b.csv", b"words\na dog\n"), ("b.md", b"A caf\xe9 that nobody can read.")],
 )
-def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_or_refused(
-    config, tmp_path, caplog, name, content
-):
+def test_an_unreadable_file_is_left_out_or_refused(config, tmp_path, caplog, name, content):
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.jsonl").write_text('{"text": "a cat"}\n')

@@ -120,9 +120,7 @@ def trying(none, half):
         ({"power": 1, "whitening": FLOW}, VerdictKind.KEEP_BASE, "li-etal-2020-sentence"),
     ],
 )
-def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
-    setting, monkeypatch, asked, kind, cited
-):
+def test_auto_must_earn_a_whitening_and_settings_need_not(setting, monkeypatch, asked, kind, cited):
     gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
     monkeypatch.setattr(Benchmark, "verdict", lambda *_: Verdict(kind, "", "MRR", gain))
     monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.1, half=0.2))
@@ -166,8 +164,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     texts = sentences(400, seed=7)
     text = corpus_of_pairs(tmp_path / "examples.jsonl", texts[::2], texts[1::2])
     pairs = write_pairs(tmp_path / "pairs.csv", TEXTS[::2], TEXTS[1::2])
-    config = replace(setting, text=text, pairs=pairs, sentences=100, by="texts")
-    outcome = whiten_model(config)
+    outcome = whiten_model(replace(setting, text=text, pairs=pairs, sentences=100, by="texts"))
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
     assert outcome.base.pairs.queries == 30
@@ -272,9 +269,7 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
         ({"whitening": replace(FLOW, shrinkage=0.1)}, "no effect without `kind` pca or"),
     ],
 )
-def test_bad_input_is_refused_and_nothing_is_written(
-    setting, tmp_path, monkeypatch, changes, message
-):
+def test_bad_input_is_refused_without_output(setting, tmp_path, monkeypatch, changes, message):
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("\n".join(sentences(12)))
     with pytest.raises(UserError, match=message):
