@@ -229,8 +229,8 @@ def require_there(files: Iterable[str]) -> None:
         there = "://" in file or os.path.isdir(file) or os.path.isfile(file)
         if not (there or file == "-" or is_docstrings(file)):
             raise UserError(
-                f"{file}: no such file or folder. Give a path, a URL, - for standard input or, "
-                "where a command reads them, docstrings."
+                f"{file or '(empty)'}: no such file or folder. Give a path, a URL, - for standard "
+                "input or, where a command reads them, docstrings."
             )
 
 
