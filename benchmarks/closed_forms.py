@@ -56,6 +56,14 @@ HIDDEN = (
     "queries alone, 1,000 single texts",
 )
 """How rows begin that the page does not show."""
+OF_QUERIES = (
+    "queries alone, power 0.5",
+    *(f"queries alone, {count:,} pairs, power 0.5" for count in FEWER_OR_MORE),
+    *(f"queries alone, {count:,} single texts, power 0.5" for count in TEXTS),
+    "queries alone, dropout pairs, power 0.5",
+    "queries alone, ridge regression",
+)
+"""Rows of the table of other maps of queries alone; the first is the map of `adapt`."""
 RIDGE = 0.3
 """Added to the diagonal of the queries' Gram matrix, as a share of its mean."""
 KEPT = 0.75
@@ -153,8 +161,27 @@ def draw_page(record: Mapping[str, Any]) -> None:
         for row in names
         if row in ON_EACH_CORPUS
     ]
-    draw(PAGE, {"gains": markdown_table(means), "each corpus": markdown_table(each)})
+    parts = {"gains": means, "each corpus": each, "queries alone": _query_map_rows(record)}
+    draw(PAGE, {name: markdown_table(rows) for name, rows in parts.items()})
     _draw_trade(record)
+
+
+def _query_map_rows(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the table of maps of queries alone, on the corpora where all were measured."""
+    measured = {
+        corpus: own["rows"]
+        for corpus, own in record.items()
+        if all(row in own["rows"] for row in OF_QUERIES)
+    }
+    table = []
+    for row in OF_QUERIES:
+        name = row.removeprefix("queries alone, ").removesuffix(", power 0.5")
+        cells = {"": name if row != OF_QUERIES[0] else f"{FITTED_ON:,} pairs, as in `adapt`"}
+        cells["mean"] = mean_gain([rows[row][TEST] for rows in measured.values()])
+        cells |= {corpus: f"{rows[row][TEST][0]:+.2f}" for corpus, rows in measured.items()}
+        definitions = [rows[row]["definitions"][0] for rows in measured.values()]
+        table.append(cells | {"definitions": f"{sum(definitions) / len(definitions):+.2f}"})
+    return table
 
 
 def _is_row(row: str) -> bool:
