@@ -54,8 +54,8 @@ CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
 """Set -> name of its groups, in the plural."""
 DATA = Path(__file__).parent / "data"
 PROTOCOL = (
-    "MRR of test pairs of other text, each first text looking for its own second text (STS: Avg of "
-    "the papers' columns; STS unseen: the same without test pairs that the selecting labels hold)"
+    "MRR of test pairs of other text, where each first text is the query for its second text (STS: "
+    "average of the seven sets; STS unseen: without test pairs whose labels selected a checkpoint)"
 )
 """Description of the protocol of the scores."""
 

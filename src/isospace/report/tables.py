@@ -160,11 +160,11 @@ def retrieval_table(run_set: RunSet) -> Table | None:
     ]
     note = (
         f"{in_hundredths(rows)}. + BM25: cosine and BM25 fused, weight "
-        f"{', '.join(sorted(weights))}. {NO_SHARED}: each right text without the words of its "
-        "query, all others as they are."
+        f"{', '.join(sorted(weights))}. {NO_SHARED}: the words of the query are removed from "
+        "the right text, and from no other text."
     )
     if any(GAIN in row for row in rows):
-        note += f" {GAIN}: of single runs, with 95 % intervals{_same_pairs(done)}."
+        note += f" {GAIN}: gains of single runs, with 95 % intervals{_same_pairs(done)}."
     return Table("retrieval", "Retrieval of test pairs: before and after, with BM25", rows, note)
 
 
@@ -217,7 +217,7 @@ def other_text_table(run_set: RunSet) -> Table | None:
             )
     if not rows:
         return None
-    note = f"{in_hundredths(rows)}; in brackets 95 % intervals of single runs. {PROTOCOL}."
+    note = f"{in_hundredths(rows)}. Brackets have 95 % intervals of single runs. {PROTOCOL}."
     return Table("other-text", "Other text: before and after", rows, note)
 
 

@@ -212,7 +212,7 @@ def space_of(
             name,
             description,
             "Singular values",
-            "The flatter, the more evenly the space is used; the scale is logarithmic.",
+            "A flatter curve means that more directions are used. The scale is logarithmic.",
         ),
         "kept": NEIGHBOURS * neighbour_overlap(*vectors) if len(vectors) == 2 else None,
     }
@@ -231,8 +231,8 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
         f"candidates-{number}",
         "Chart: validation MRR of each candidate",
         "Candidates",
-        "Validation pairs. A line is the 95 % interval of the gain over the base model, which the "
-        "dashed line goes through.",
+        "A horizontal line is the 95 % interval of a candidate's gain over the base model. The "
+        "dashed line marks the base model.",
         2 * figures.WIDTH,
     )
     verdict = "is of test pairs" if split else "allows for that, as there are no other pairs"
@@ -245,10 +245,10 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
             [
                 "Gains are over the base model, with 95 % intervals. The gain of the selected "
                 "candidate is too high, because these pairs selected it: the verdict above "
-                f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
-                "are changes on its validation pairs, those of the table above on its test pairs: "
-                f"{candidates.other_text}. candidates.json has all candidates; this table has the "
-                "best of each kind.",
+                f"{verdict}. They may have selected the weight of BM25 too. Here, other text is "
+                "measured by its validation pairs, in the table above by its test pairs: "
+                f"{candidates.other_text}. This table has the best candidate of each kind, and "
+                "candidates.json has all.",
                 *candidates.notes,
             ]
         ),
