@@ -62,8 +62,8 @@ from isospace.whiten.fitting import fit_precision
 
 MOST_COMPARING = 0.5
 """Largest share of a budget in minutes for the comparison of base models."""
-_BACKWARD = 3
-"""Time of training on a text, as a multiple of encoding it: backward takes two forward passes."""
+_TRAINING = 3
+"""Time to train on a token, as a multiple of encoding it: backward takes two forward passes."""
 
 
 @dataclass(frozen=True)
@@ -288,13 +288,13 @@ def _fine_tuned(search: Search, budget_began: float) -> FineTuned:
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = budget_began + _seconds(config)
-        if note := _too_late(search, until):
+        if note := _too_short_for_training(search, until):
             return nothing_trained(search, note)
     return (fine_tune_queries if of_queries else fine_tune)(search, until)
 
 
-def _too_late(search: Search, until: float) -> str:
-    """Return a note if not even a short training can end by `until`; empty if one can.
+def _too_short_for_training(search: Search, until: float) -> str:
+    """Return a note if no training can end by `until`, however short; empty if one can.
 
     The shortest training and the measuring after it are counted roughly, because an exact plan
     (`fine_tune`) takes longer to make. One trained model is measured; queries keep time for more.
@@ -310,7 +310,7 @@ def _too_late(search: Search, until: float) -> str:
     token = training = _seconds_per_token(task, search.encoders)
     if (precision := fit_precision(task.training)) == "bf16":
         training = seconds_per_token(search.encoders.encoder, task.validation.second, precision)
-    work = token * measured + training * _BACKWARD * trained
+    work = token * measured + training * _TRAINING * trained
     late = time.monotonic() + SPARE * work - until
     minutes = task.config.budget[0]
     if late <= MOST_LATE * 60 * minutes:

@@ -298,7 +298,7 @@ class PairMoments:
             raise ValueError(
                 f"expected pairs of different texts; got {self.within.count}, all of equal texts"
             )
-        least = max(SHRINKAGE, self.within.ledoit_wolf())
-        share = least if shrinkage == "ledoit-wolf" else shrinkage
+        estimated = max(SHRINKAGE, self.within.ledoit_wolf())
+        share = estimated if shrinkage == "ledoit-wolf" else shrinkage
         axes, scales = _scaled_axes(covariance, share, power, self.texts.rounding)
         return (axes * scales) @ axes.T
