@@ -118,6 +118,7 @@ by_page = partial(load_pairs, group="page")
         (load_own, "f.jsonl", '{"text": "a", "label": null}\n{"text": "b", "label": 1}', r":1: None"),
         (load_own, "f.tsv", "a\tb\t3\nc\td\t3\n", r"f\.tsv: .*score 3"),
         (load_own, "f.csv", "text,label\na,x\nb,x\n", r"f\.csv:1: text, label look like column"),
+        (load_own, "f.csv", "title,body,label\na,b,1\nc,d,2\n", r"a text with its class"),
         (load_pairs, "f.csv", "q,same\nr,same\n", "'same'"),
         (load_scored_pairs, "p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: .*'much'"),
         (load_scored_pairs, "p.csv", "a,b,1\na,\u200b\u00ad,2\n", r"p\.csv:2:"),

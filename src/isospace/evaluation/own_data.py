@@ -257,16 +257,25 @@ def _require_no_header(where: str, first: Sequence[str]) -> None:
     known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
     if known and all(0 < len(c.split()) <= _NAME_WORDS and finite_number(c) is None for c in first):
         raise UserError(
-            f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
-            f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
-            "add a line of such names above it"
+            f"{where}: {', '.join(first)} look like column names, but isospace knows only "
+            f"{', '.join(known)}. Rename them to {_kinds_in_words()}. If they are a row, add a "
+            "line of such names above it"
         )
 
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """Return the kind of data by the columns' names, or their number."""
-    pairs, width = match_columns("pairs", names), len(rows[0])
-    if match_columns("scored", names) or (width == 3 and not pairs):
+    pairs, scored, width = (
+        match_columns("pairs", names),
+        match_columns("scored", names),
+        len(rows[0]),
+    )
+    if scored and [scored[0].lower(), scored[2].lower()] == ["title", "label"]:
+        raise UserError(
+            f"{path}: the columns {', '.join(scored)} may be a text with its class. If the label "
+            "says how similar two texts are, rename it to score; else leave the column out"
+        )
+    if scored or (width == 3 and not pairs):
         return "scored"
     if pairs:
         return "pairs"
