@@ -17,7 +17,7 @@ from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError, did_you_mean, no_such
 from isospace.objectives.base import Objective
 from isospace.recipes import DEFAULT_RECIPE, find
-from isospace.system.settings import Written, to_dict
+from isospace.system.settings import PathOrText, Written, to_dict
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Adapt(LoadsModels, CallsEndpoints):
     """The text to adapt to: folders or files, or docstrings for those of installed Python
     packages."""
     config: AdaptConfig = field(default_factory=AdaptConfig)
-    resume: Path | None = None
+    resume: PathOrText | None = None
     """Continue the run in this folder with its own settings."""
 
     def run(self) -> None:
@@ -56,7 +56,7 @@ class Train(LoadsModels, CallsEndpoints):
     lists."""
     recipe: str = DEFAULT_RECIPE
     """Take the settings of a row of `isospace recipes`; other options override single ones."""
-    resume: Path | None = None
+    resume: PathOrText | None = None
     """Continue the run in this folder with its own settings."""
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Annotated, Literal
 
 from isospace.commands.console import Console
@@ -21,7 +20,7 @@ from isospace.config import COMPRESS_READS, EvaluateConfig, Output, TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.cluster import Engine
-from isospace.system.settings import Written, to_dict
+from isospace.system.settings import PathOrText, Written, to_dict
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
 class Report(PrintsJson):
     """Options of `isospace report`."""
 
-    runs: Annotated[tuple[Path, ...], Written("FOLDER", positional=True)] = ()
+    runs: Annotated[tuple[PathOrText, ...], Written("FOLDER", positional=True)]
     """Folders of runs, or the folder of a comparison."""
     output: Output = None
     """The page to write; its tables become md and tex files in the same folder. Default:

@@ -100,7 +100,7 @@ class Option:
         except ValidationError as error:
             wanted = " or ".join(map(expected, error.errors(include_url=False)))
             wanted = wanted.replace("'", "")  # pydantic quotes choices
-            raise UserError(f"{self.name} {word}: expected {wanted}") from None
+            raise UserError(f"{self.name} {word or '(empty)'}: expected {wanted}") from None
 
     def add_to(self, parser: Any) -> None:
         """Add the option to a parser, or to a group of a parser."""
@@ -386,7 +386,11 @@ def help_text(
             parts.append(
                 "Objectives: isospace objectives; options of one: isospace train OBJECTIVE --help"
             )
-    named = [f" {one.name}{' ...' * one.many}" for one in options if one.written.positional]
+    named = []
+    for one in options:
+        if one.written.positional:
+            words_of = f"{one.name}{' ...' * one.many}"
+            named.append(f" {words_of}" if one.default is MISSING else f" [{words_of}]")
     parser = argparse.ArgumentParser(
         program,
         f"{program} [OPTIONS]{''.join(named)}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from isospace.commands.console import Console
@@ -13,7 +12,7 @@ from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import EncodeConfig, IndexConfig
 from isospace.errors import UserError, number_of
-from isospace.system.settings import Written
+from isospace.system.settings import PathOrText, Written
 from isospace.system.unicode import in_one_line
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Search(LoadsModels, CallsEndpoints):
 
     queries: Annotated[tuple[str, ...], Written("QUERY", positional=True)]
     """What to look for; each text is a query of its own."""
-    index: Path = IndexConfig.to
+    index: PathOrText = IndexConfig.to
     """A folder that `isospace index` made."""
     k: Annotated[int, Written(short="-k")] = 10
     """How many texts to list."""

@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 import pydantic
 from pydantic import BeforeValidator, ConfigDict, Strict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
 from isospace.errors import UserError, did_you_mean, in_words
@@ -46,8 +47,14 @@ def _as_text(value: Any) -> Any:
     return with_home(str(value) if isinstance(value, os.PathLike) else value)
 
 
-PathOrText = Annotated[Path, BeforeValidator(with_home), Strict(False)]
-"""A path, which Python users may also write as text."""
+def _path(value: Any) -> Any:
+    if value == "":  # as a Path it would be the current folder
+        raise PydanticCustomError("path_type", "a path")
+    return with_home(value)
+
+
+PathOrText = Annotated[Path, BeforeValidator(_path), Strict(False)]
+"""A path, which Python users may also write as text; an empty text is refused."""
 NameOrPath = Annotated[str, BeforeValidator(_as_text)]
 """Text that names something, or a path to it, kept as text."""
 
@@ -75,6 +82,7 @@ _CONFIG = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of at most 4,300 digits",
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
