@@ -1,7 +1,7 @@
 """The pages of `explore` in headless Chromium: typed in, read, quiet, readable, safe."""
 
 import pytest
-from browsing import SCREENS, open_page, requests, require_readable
+from browsing import SCREENS, go, open_page, requests, require_readable
 from explore_session import CHANGES, served, session_of
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
@@ -62,7 +62,7 @@ def test_type_search_read_and_follow_by_keyboard(browser, address, session):
     assert find(browser, "#q")[0].get_attribute("value") == told[1].query
     assert find(browser, "q")[0].text == told[1].right
 
-    browser.get(address)
+    go(browser, address)
     WebDriverWait(browser, 60).until(lambda _: browser.execute_script(focused) == "q")
     leave(browser, ActionChains(browser).send_keys(QUERY, Keys.ENTER).perform)
     assert find(browser, "h2")[0].text == QUERY
@@ -79,7 +79,7 @@ def test_type_search_read_and_follow_by_keyboard(browser, address, session):
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_structure_for_screen_readers(browser, address, page):
-    browser.get(address + page)
+    go(browser, address + page)
     for once in ("html[lang=en]", "main", "h1", "nav a[aria-current=page]"):
         assert len(find(browser, once)) == 1
     for field in find(browser, "input, textarea"):
@@ -92,6 +92,6 @@ def test_structure_for_screen_readers(browser, address, page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_readable_on_every_screen(browser, address, page, scheme):
-    browser.get(address + page)
+    go(browser, address + page)
     for width in SCREENS.values():
         require_readable(browser, width, scheme, 30)

@@ -35,7 +35,16 @@ def open_page(browser, url):
     for log in ("browser", "performance"):
         browser.get_log(log)
     show(browser, 1280)
+    go(browser, url)
+
+
+def go(browser, url):
+    """Load a page, and wait until it is there: on a busy machine the driver returns before."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
     browser.get(url)
+    loaded = "return document.readyState === 'complete' && document.documentElement.lang !== ''"
+    WebDriverWait(browser, 60).until(lambda _: browser.execute_script(loaded))
 
 
 def show(browser, width, scheme="light", media="screen"):
