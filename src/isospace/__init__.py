@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from isospace.comparison.compare import compare as compare
     from isospace.config import (
         AdaptConfig as AdaptConfig,
-        AskConfig as AskConfig,
         CorpusConfig as CorpusConfig,
         DistillConfig as DistillConfig,
         EvaluateConfig as EvaluateConfig,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from isospace.evaluation.evaluate import evaluate as evaluate
     from isospace.export.distill import distill as distill
     from isospace.objectives import OBJECTIVES as OBJECTIVES
-    from isospace.questions.ask import ask as ask
     from isospace.search.embedder import Embedder as Embedder, load as load
     from isospace.training.objective_loss import ObjectiveLoss as ObjectiveLoss
     from isospace.training.train import train as train
@@ -37,7 +35,6 @@ __version__ = version("isospace")
 _MODULES = {
     "OBJECTIVES": "objectives",
     "AdaptConfig": "config",
-    "AskConfig": "config",
     "CorpusConfig": "config",
     "DistillConfig": "config",
     "Embedder": "search.embedder",
@@ -48,7 +45,6 @@ _MODULES = {
     "UserError": "errors",
     "WhitenConfig": "config",
     "adapt": "adaptation.adapt",
-    "ask": "questions.ask",
     "compare": "comparison.compare",
     "distill": "export.distill",
     "evaluate": "evaluation.evaluate",

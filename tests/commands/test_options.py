@@ -87,7 +87,7 @@ def test_what_a_user_wrote_is_quoted_as_it_is(user):
     assert as_options(f"filter {user!r}: the model's `to`") == f"filter {user!r}: the model's --to"
 
 
-@pytest.mark.parametrize("words", ["train", "adapt docs", "ask docs", "whiten", "encode m in.txt"])
+@pytest.mark.parametrize("words", ["train", "adapt docs", "whiten", "encode m in.txt"])
 @pytest.mark.parametrize("option", ["--output=~/out", "-o ~/out", "-o=~/out"])
 def test_an_output_may_begin_with_the_home_folder(words, option):
     assert _parse([*words.split(), *option.split()]).config.output == Path.home() / "out"

@@ -23,7 +23,6 @@ from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate
 from isospace.search.embedder import load
 from isospace.system.consent import ASKED_FROM, Consent, consenting
-from isospace.system.endpoints import Address, Endpoint
 from isospace.system.progress import Silent
 from isospace.whiten.whiten import whiten_model
 
@@ -173,16 +172,16 @@ def test_a_busy_server_is_asked_again_when_it_says_so(name, server):
 
 
 def test_no_server_no_model_and_a_slow_one_say_what_to_do(name, server, monkeypatch):
-    monkeypatch.setattr("isospace.system.endpoints._FIRST_RETRIES", 0)  # none is waited for
+    monkeypatch.setattr("isospace.system.endpoints.FIRST_RETRIES", 0)  # none is waited for
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9/v1#toy: no connection .*running"):
         assert load_encoder("http://127.0.0.1:9/v1#toy").dim
     with pytest.raises(UserError, match="404: The model `other` does not exist"):
         assert load_encoder(f"{server.url}#other").dim
     server.delay = 0.5
     try:
-        endpoint = Endpoint(Address.parse("model", name), seconds=0.05)
+        monkeypatch.setattr("isospace.system.endpoints.SECONDS", 0.05)
         with pytest.raises(UserError, match=r"no answer within 0\.05 s"):
-            endpoint.embed(["a"])
+            load_encoder(name).embed(["a"])
     finally:
         server.delay = 0.0
 
@@ -195,13 +194,14 @@ def test_an_address_without_a_model_or_with_a_secret_is_refused(address):
         load_encoder(address)
 
 
-def test_a_killed_run_goes_on_without_paying_twice(name, server):
+def test_a_killed_run_goes_on_without_paying_twice(name, server, monkeypatch):
     fails = [lambda items: items] * 2 + [lambda items: refusal(500, "down")] * 50
     texts = sentences(300, seed=9)
+    for when in ("FIRST_RETRIES", "RETRIES"):  # back-off would take half a minute
+        monkeypatch.setattr(f"isospace.system.endpoints.{when}", 0)
     encoder = load_encoder(name)
     assert encoder.dim
     server.spoil += fails
-    encoder.given._endpoint._retries = 0  # back-off would take half a minute
     with pytest.raises(UserError, match="run the command again"):
         encoder.embed(texts)
     server.spoil.clear()

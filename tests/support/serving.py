@@ -6,16 +6,11 @@ import socket
 import threading
 from collections import Counter
 from contextlib import contextmanager
-from itertools import count
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-
-_number = count()
-"""Tells servers apart: answers of one serve no other, whatever their ports."""
 
 
 @contextmanager
@@ -41,49 +36,6 @@ def running(server, listener):
     finally:
         server.should_exit = True
         thread.join()
-
-
-class ChatServer:
-    """Answers of a script to the text of a request, and what was asked for.
-
-    A script answers with a text or with a `Response`, which is sent as it is.
-    """
-
-    def __init__(self, script):
-        self.script = script
-        self.model = f"toy-{next(_number)}"
-        self.asked = []
-        self.address = ""
-        route = Route("/v1/chat/completions", self._complete, methods=["POST"])
-        self.app = Starlette(routes=[route])
-
-    async def _complete(self, request):
-        asked = await request.json()
-        return await run_in_threadpool(self._answer, asked["messages"][0]["content"])
-
-    def _answer(self, text):
-        self.asked.append(text)
-        answer = self.script(text)
-        return answer if isinstance(answer, Response) else said(answer)
-
-
-def said(text, **message):
-    """An answer of a language model, as the API writes it."""
-    message = {"role": "assistant", "content": text, **message}
-    choice = {"index": 0, "finish_reason": "stop", "message": message}
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    return JSONResponse(
-        {"id": "1", "object": "chat.completion", "created": 0, "model": "toy"}
-        | {"choices": [choice], "usage": usage}
-    )
-
-
-@contextmanager
-def chatting(script):
-    server = ChatServer(script)
-    with serving(server.app) as address:
-        server.address = f"{address}/v1#{server.model}"
-        yield server
 
 
 class EmbeddingServer:

@@ -12,7 +12,6 @@ from typing import Any
 
 COMMANDS = {
     "adapt": "Find the best encoder for a text within a budget of time, and say what it gains.",
-    "ask": "Let a language model that you name write queries to train on.",
     "corpus": "Show what is understood of a text before anything is trained on it.",
     "train": "Adapt an encoder to a text without labels, and say whether that helped.",
     "compare": "Train several objectives on the same text, and say which one to adapt with.",
@@ -33,7 +32,7 @@ COMMANDS = {
 
 
 _MODULES = {
-    "making": ("adapt", "ask", "train", "whiten", "distill", "export"),
+    "making": ("adapt", "train", "whiten", "distill", "export"),
     "measuring": ("compare", "evaluate", "report"),
     "searching": ("encode", "index", "search"),
     "listing": ("objectives", "recipes", "doctor"),

@@ -134,7 +134,7 @@ _EXTRAS = {
     ("datasets",): ("hub", "--data hub"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
-    ("openai",): ("endpoints", "encoders and language models behind an address, and ask"),
+    ("openai",): ("endpoints", "models behind an address"),
     ("model2vec",): ("distill", "static twins without torch"),
     ("starlette", "uvicorn"): ("explore", "explore"),
     ("pypdf", "docx"): ("documents", "PDF and Word documents"),

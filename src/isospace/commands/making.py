@@ -1,18 +1,17 @@
-"""Commands that make a model, or queries to train one with."""
+"""Commands that make a model."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels
 from isospace.commands.parser import recipes_in
 from isospace.commands.printing import print_finished, print_json, print_result, print_table
-from isospace.config import AdaptConfig, AskConfig, DistillConfig, Output, TrainConfig, WhitenConfig
+from isospace.config import AdaptConfig, DistillConfig, Output, TrainConfig, WhitenConfig
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError, did_you_mean, no_such
 from isospace.objectives.base import Objective
@@ -33,7 +32,9 @@ class Adapt(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Run a search, or resume one."""
-        config = _with_corpus(self.config, self.corpus)
+        text = self.config.text
+        text = replace(text, corpus=(*self.corpus, *text.corpus))
+        config = replace(self.config, text=text)
         if self.resume:
             _require_no_settings(self.resume, config, AdaptConfig())
         with Console(self.json) as console:
@@ -113,14 +114,6 @@ class Export(LoadsModels, EncoderSettings):
         console.line("parity", f"largest 1 - cosine to the model {gap}")
 
 
-Config = TypeVar("Config", AdaptConfig, AskConfig)
-
-
-def _with_corpus(config: Config, corpus: Sequence[str]) -> Config:
-    """Return settings with a command's texts before those of `corpus`."""
-    return replace(config, text=replace(config.text, corpus=(*corpus, *config.text.corpus)))
-
-
 def _require_no_settings(resume: Path, given: Any, default: Any) -> None:
     """Refuse settings together with a run to resume, which has its own."""
     if given != default:
@@ -186,35 +179,3 @@ class Distill(LoadsModels):
         if results.other_words:
             console.line("other text", results.other_words)
         console.line("load it", load)
-
-
-@dataclass(frozen=True)
-class Ask(LoadsModels, CallsEndpoints):
-    """Options of `isospace ask`."""
-
-    corpus: Corpora = ()
-    """The text whose passages the queries are for: folders or files, or docstrings for those of
-    installed Python packages."""
-    config: AskConfig = field(default_factory=AskConfig)
-
-    def run(self) -> None:
-        """Generate, filter and write the queries."""
-        config = _with_corpus(self.config, self.corpus)
-        with Console(self.json) as console:
-            console.reading(config.text.corpus)
-            from isospace.questions.ask import ask
-            from isospace.system.lifecycle import stoppable
-
-            with stoppable(lambda: "the answers so far are kept; the same command resumes"):
-                results = ask(config, console)
-        if self.json:
-            print_json(results)
-        for label, line in results.lines.items():
-            console.line(label, line)
-        console.line("file", f"{config.output}; counts in {config.counts_file}")
-        if any(results.kept.values()):
-            where = " ".join(map(shlex.quote, config.text.corpus))
-            use = f"isospace adapt {where} --queries {shlex.quote(str(config.output))}"
-        else:
-            use = "no query was kept: try another language model"
-        console.line("use", use)

@@ -99,13 +99,6 @@ EVERYDAY = {
         "corpus model models budget max_drop other_text queries queries_only pairs columns output "
         "resume json",
     ),
-    "ask": Everyday(
-        (
-            "isospace ask docs/ --llm 'http://localhost:11434/v1#NAME' -o queries.jsonl",
-            "isospace adapt docs/ --queries queries.jsonl",
-        ),
-        "corpus llm count model like output api_key_env yes json",
-    ),
     "train": Everyday(
         (
             "isospace train --corpus notes.txt",

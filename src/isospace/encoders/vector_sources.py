@@ -50,7 +50,7 @@ def is_frozen_name(name: str) -> bool:
 def require_source(name: str) -> None:
     """Refuse an invalid address or a missing vector file early, before other work."""
     if not name.startswith(PREFIX):
-        Address.parse("model", name)
+        Address.parse(name)
     elif not expanded(name.removeprefix(PREFIX)).is_file():
         raise UserError(f"{name}: no such file. Expected Parquet with texts and vectors")
 
@@ -63,7 +63,7 @@ def load_source(name: str, folder: str = "") -> VectorSource:
     if name.startswith(PREFIX):
         return FileVectors(name)
     require_extra(f"{name}:", "endpoints", "openai")
-    return EndpointVectors(Address.parse("model", name), folder)
+    return EndpointVectors(Address.parse(name), folder)
 
 
 class EndpointVectors:
@@ -89,7 +89,7 @@ class EndpointVectors:
     @cached_property
     def _endpoint(self) -> Endpoint:
         self._consent.require_named(self.name, self._source)
-        return Endpoint(self.address, consent=self._consent)
+        return Endpoint(self.address, self._consent)
 
     @cached_property
     def dim(self) -> int:

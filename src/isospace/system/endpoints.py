@@ -1,4 +1,4 @@
-"""OpenAI-compatible endpoints: the address that a user names, and the client.
+"""OpenAI-compatible endpoints: the address that a user names, and the client for vectors.
 
 The package `openai` handles time-outs, and retries with back-off and `Retry-After`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.errors import UserError, first_line
-from isospace.system.consent import DEFAULT_KEY, OPENAI, Consent, current_consent
-from isospace.system.imports import require_extra
+from isospace.system.consent import DEFAULT_KEY, OPENAI, Consent
 
 if TYPE_CHECKING:
     import openai
 
 SECONDS = 120.0
 """Time in which an endpoint must answer a request."""
-RETRIES, _FIRST_RETRIES = 8, 2
-"""Number of retries of a request, and before the first answer, because a wrong port never
-answers."""
+FIRST_RETRIES, RETRIES = 2, 8
+"""Number of retries of a request before and after the first answer; a wrong port never answers."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,10 @@ class Address:
     model: str
 
     @classmethod
-    def parse(cls, setting: str, value: str) -> Address:
+    def parse(cls, value: str) -> Address:
         """Read an address such as http://localhost:8080/v1#NAME.
 
-        `setting` names the setting, for messages.
-
-        >>> Address.parse("model", "http://localhost:8080/v1/#nomic/embed")
+        >>> Address.parse("http://localhost:8080/v1/#nomic/embed")
         Address(url='http://localhost:8080/v1', model='nomic/embed')
         """
         url, _, model = value.partition("#")
@@ -57,12 +53,12 @@ class Address:
             known = False
         if known and ("@" in parts.netloc or parts.query):
             raise UserError(
-                f"`{setting}`: an address is written into files, so it must hold no password and "
+                "`model`: an address is written into files, so it must hold no password and "
                 "no key. Put the key into an environment variable, and name that with `api_key_env`"
             )
         if not known or not model:
             raise UserError(
-                f"`{setting}` {value}: expected an address and a model's name, such as "
+                f"`model` {value}: expected an address and a model's name, such as "
                 "http://localhost:8080/v1#NAME. In a shell, quote it"
             )
         return cls(url.rstrip("/"), model)
@@ -81,61 +77,25 @@ def is_address(name: str) -> bool:
     return name.startswith(("http://", "https://"))
 
 
-class EndpointError(UserError):
-    """A request that failed after all retries.
-
-    `status` is the HTTP status; `None` if no answer came.
-    """
-
-    def __init__(self, text: str, status: int | None) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer of a language model.
-
-    The text is empty if the model refused, or if a filter withheld the answer. An endpoint that
-    does not count tokens gives 0.
-    """
-
-    text: str
-    prompt_tokens: int
-    answer_tokens: int
-    refused: bool = False
-
-
 class Endpoint:
     """The client of a model behind an address; several threads may share it.
 
-    `seconds` is the time limit of a request. After the first answer of the endpoint, a failed
-    request is sent again up to `retries` times.
-
     Raises:
-        UserError: the extra `endpoints` is not installed, or the key is missing.
+        UserError: the key is missing.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        seconds: float = SECONDS,
-        retries: int = RETRIES,
-        consent: Consent | None = None,
-    ) -> None:
-        require_extra(f"{address}:", "endpoints", "openai")
+    def __init__(self, address: Address, consent: Consent) -> None:
         import openai
 
-        self.address, self.seconds, self._retries = address, seconds, retries
-        self._consent = consent or current_consent()
-        self._key = self._consent.key(address.host)
+        self.address, self._consent = address, consent
+        self._key = consent.key(address.host)
         # No redirects: text goes only to the host that the user named.
         http = openai.DefaultHttpxClient(follow_redirects=False)
         self._client = openai.OpenAI(
             base_url=address.url,
             api_key=self._key or "none",
-            timeout=seconds,
-            max_retries=min(_FIRST_RETRIES, retries),
+            timeout=SECONDS,
+            max_retries=FIRST_RETRIES,
             http_client=http,
         )
         weakref.finalize(self, http.close)
@@ -148,11 +108,14 @@ class Endpoint:
         Raises:
             UserError: the request failed, or the answer is not a finite vector for each text.
         """
-        response = self._ask(
-            lambda client: client.embeddings.with_raw_response.create(
-                model=self.address.model, input=list(texts), encoding_format="float"
-            )
-        )
+        import openai
+
+        create = self._client.embeddings.with_raw_response.create
+        try:
+            response = create(model=self.address.model, input=list(texts), encoding_format="float")
+        except openai.APIError as error:
+            raise UserError(f"{self.address}: {self._in_words(error)}") from None
+        self._client.max_retries = RETRIES
         try:
             content = response.http_response.json()
             return _vectors(content["data"], len(texts))
@@ -162,53 +125,13 @@ class Endpoint:
                 f"({type(error).__name__}: {first_line(error)[:200]})"
             ) from None
 
-    def complete(self, messages: Sequence[Mapping[str, str]], **settings: Any) -> Answer:
-        """Return the answer of a language model to a conversation (/chat/completions).
-
-        The `settings` are those of the API, such as `temperature`, `max_tokens` and `seed`.
-
-        Raises:
-            EndpointError: the request failed.
-            UserError: the response holds no answer of a language model.
-        """
-        given: Any = list(messages)
-        answer = self._ask(
-            lambda client: client.chat.completions.create(
-                model=self.address.model, messages=given, **settings
-            )
-        )
-        choices = getattr(answer, "choices", None)
-        if not choices or not choices[0].message:
-            raise UserError(f"{self.address}: the response of /chat/completions holds no answer")
-        message, used = choices[0].message, answer.usage
-        refused = bool(message.refusal) or choices[0].finish_reason == "content_filter"
-        read, wrote = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
-        return Answer("" if refused else message.content or "", read, wrote, refused)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def _ask(self, request: Callable[[openai.OpenAI], Any]) -> Any:
-        """Send a request; after the first success, later requests get more retries."""
-        import openai
-
-        try:
-            answer = request(self._client)
-        except openai.APIError as error:
-            status = getattr(error, "status_code", None)
-            text = f"{self.address}: {self._in_words(error)}"
-            raise EndpointError(text, status) from None
-        self._client.max_retries = self._retries
-        return answer
-
     def _in_words(self, error: openai.APIError) -> str:
         """Return the message for an error: what is wrong, and what to do."""
         import openai
 
         if isinstance(error, openai.APITimeoutError):
             return (
-                f"no answer within {self.seconds:g} s. Is the server overloaded, or still loading "
+                f"no answer within {SECONDS:g} s. Is the server overloaded, or still loading "
                 "the model? Answers so far are kept; run the command again"
             )
         if isinstance(error, openai.APIConnectionError):

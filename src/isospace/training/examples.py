@@ -69,7 +69,7 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     )
 
 
-def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str]]:
+def rows_of_queries(path: Path) -> list[tuple[str, str]]:
     """Return the distinct (query, passage) rows of a file; a missing passage is empty."""
     found: dict[tuple[str, str], None] = {}
     for line, row in read_rows(file_source(path), _is_header):
@@ -78,20 +78,20 @@ def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str
             names = _columns(tuple(row))
             if names is None:
                 raise UserError(
-                    f"`{setting}` {path}:{line}: the columns are {', '.join(row)}. Name them "
+                    f"`queries` {path}:{line}: the columns are {', '.join(row)}. Name them "
                     "query, or query and passage"
                 )
             cells = [row[name] for name in names]
         if len(cells) > 2 or not all(isinstance(cell, str | None) for cell in cells):
             raise UserError(
-                f"`{setting}` {path}:{line}: {len(cells)} values, expected a query, or a query "
+                f"`queries` {path}:{line}: {len(cells)} values, expected a query, or a query "
                 "and its passage"
             )
         query, passage = ([clean(cell or "") for cell in cells] + ["", ""])[:2]
         if query:
             found[query, passage] = None
     if not found:
-        raise UserError(f"`{setting}` {path}: the file has no query. Give one query a row")
+        raise UserError(f"`queries` {path}: the file has no query. Give one query a row")
     return list(found)
 
 

@@ -229,7 +229,7 @@ class Origin:
     def from_model(cls, model: str) -> Origin:
         """Describe minilm, a folder or a Hub name, without contacting the Hub."""
         if is_address(model):
-            return cls(Address.parse("model", model).model, None, None)
+            return cls(Address.parse(model).model, None, None)
         folder = folder_of(model)
         if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):
             hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)

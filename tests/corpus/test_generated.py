@@ -1,6 +1,9 @@
 """Generated queries train and never measure: no command selects or tests with a marked row."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from searches import small_search
@@ -13,11 +16,31 @@ from isospace.errors import UserError
 from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
 from isospace.system.files import cache_folder
 from isospace.system.progress import Silent
-from isospace.training.examples import Examples
+from isospace.training.examples import Examples, rows_of_queries
 
 
 def generated(query, passage):
     return {"query": query, "passage": passage, "type": "keywords-short", "generated_by": "toy"}
+
+
+def test_the_script_of_the_guide_writes_a_file_to_train_on(tmp_path, monkeypatch):
+    """A stub in place of the server."""
+    openai = pytest.importorskip("openai")
+    write_folder(tmp_path / "manuals", 60)
+    message = SimpleNamespace(content="<think>hm</think> a query\n")
+    answer = SimpleNamespace(choices=[SimpleNamespace(message=message)])
+    completions = SimpleNamespace(create=lambda model, messages: answer)
+    client = SimpleNamespace(chat=SimpleNamespace(completions=completions))
+    monkeypatch.setattr(openai, "OpenAI", lambda base_url, api_key: client)
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "guides" / "generated-queries.md"
+    [script] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    exec(script, {})
+    corpus = load_corpus(CorpusConfig(corpus="manuals"), cache_folder())
+    trained = [corpus[line] for line in corpus.train_rows if line in corpus.passages]
+    rows = rows_of_queries(tmp_path / "queries.jsonl")
+    assert rows == [("a query", passage) for passage in trained]
+    assert 100 < len(rows) < len(corpus.passages)
 
 
 OWN = [{"query": f"own query {word}", "passage": f"own passage {word}"} for word in ("one", "two")]

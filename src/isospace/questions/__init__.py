@@ -1,1 +1,0 @@
-"""Generated queries: a language model writes them for passages of a corpus, as training pairs."""
