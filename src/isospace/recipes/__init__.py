@@ -82,7 +82,8 @@ _OURS = {
         ),
         "ours",
         "Adapts a finished sentence encoder to documents that will be searched. Selected "
-        "by validation pairs of six corpora. `adapt` trains with it, through whitening by pairs.",
+        "by validation pairs of six corpora. The command adapt trains with it, through whitening "
+        "by pairs.",
         corpus="yours: documents",
     ),
 }
