@@ -41,7 +41,7 @@ from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders, cached
 from isospace.evaluation.retrieval import mrr_of_items, mrr_scores
 from isospace.export.distill import TwinResults, distill, read_results, text_settings
-from isospace.operators.forms import FORMS, FULL
+from isospace.operators.forms import FORMS
 from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder, write_text
 from isospace.system.tables import markdown_table
@@ -246,7 +246,7 @@ def measure_small(corpus: str, folder: Path) -> dict[str, Any]:
 
 
 def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
-    """Draw the mean changes of each form, and the form that was selected on each corpus."""
+    """Draw the mean changes of each form."""
     means = []
     for name in FORMS:
         found = [own["forms"][name] for own in record.values() if own["forms"][name]["changes"]]
@@ -260,18 +260,7 @@ def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
                 "nDCG@10": mean_gain([own["changes"]["nDCG@10"] for own in found]),
             }
         )
-    selected = [
-        {
-            "corpus": corpus,
-            "smallest form": own["smallest"],
-            "bytes a passage": f"{own['forms'][own['smallest']]['bytes']:,}",
-            "MRR, float32": f"{100 * own['forms'][FULL]['values']['MRR']:.2f}",
-            "test pairs": own["tested on"].split()[0],
-        }
-        for corpus, own in record.items()
-    ]
-    tables = {SMALL: means, f"{SMALL}, selected": selected}
-    return {name: markdown_table(rows) for name, rows in tables.items()}
+    return {SMALL: markdown_table(means)}
 
 
 if __name__ == "__main__":
