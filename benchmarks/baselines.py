@@ -24,6 +24,7 @@ import archived
 from cell_archive import BASELINES, read
 from common import LENGTH, draw
 from contest import contest, machine
+from isospace.adaptation.whiten import whiten_model
 from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig, WhitenConfig
 from isospace.corpus.docstrings import DOCSTRINGS, prose_sentences, read_docstrings
@@ -33,7 +34,6 @@ from isospace.operators.fitted_whitening import Whitening
 from isospace.system.files import write_text
 from isospace.system.progress import Silent
 from isospace.training.prepare import make_accelerator, prepare
-from isospace.whiten.whiten import whiten_model
 from training import updates
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "baselines.md"

@@ -35,6 +35,7 @@ from documents import PRECISION, TOKENS
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import THROUGH
 from isospace.adaptation.results import read_candidates
+from isospace.adaptation.whiten import whiten_model
 from isospace.config import AdaptConfig, CorpusConfig, EvaluateConfig, WhitenConfig
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate_models
@@ -45,7 +46,6 @@ from isospace.statistics.gains import CONFIDENCE
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from isospace.training.run import Run
-from isospace.whiten.whiten import whiten_model
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "beir.md"
 RECORD = PAGE.with_suffix(".json")

@@ -15,6 +15,7 @@ import altair as alt
 import torch
 
 from common import draw, mean_gain
+from isospace.adaptation.fitting import FITTED_ON, fit_rows, through, through_queries
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.pairs import PromptedEncoders
@@ -24,7 +25,6 @@ from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.prepare import Data
-from isospace.whiten.fitting import FITTED_ON, fit_rows, through, through_queries
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "closed-forms.md"
 PICTURE = PAGE.parents[1] / "images" / "closed-forms.svg"
@@ -122,8 +122,9 @@ def _query_maps(
         yield f"{count:,} pairs, power 0.5", _moments(pairs, count).fit_queries(0.5)
     for name, moments in texts.items():
         # As `fit_queries`: the map that both sides would have, applied twice to the queries.
-        half = Whitening(kind="zca").fit(moments, 0.5).kernel
-        yield f"{name}, power 0.5", WhiteningMap(half.new_zeros(len(half)), half @ half)
+        kernel = Whitening().fit(moments, 0.5).kernel
+        both = kernel @ kernel.T
+        yield f"{name}, power 0.5", WhiteningMap(both.new_zeros(len(both)), both)
     yield "ridge regression", _regression(*pairs)
     yield f"{KEPT:.0%} of their axes", _projection(pairs[0])
 

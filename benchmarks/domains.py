@@ -48,6 +48,7 @@ from isospace.adaptation.candidates import (
     CandidateEncoders,
     candidates,
 )
+from isospace.adaptation.fitting import FITTED_ON, drop_normalize, through
 from isospace.adaptation.results import read_candidates
 from isospace.config import AdaptConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
@@ -66,7 +67,6 @@ from isospace.training.prepare import base_encoder, load_data
 from isospace.training.results import RunResults
 from isospace.training.run import Run, begun
 from isospace.training.train import train
-from isospace.whiten.fitting import FITTED_ON, drop_normalize, through
 from peer_recipes import train_peer
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "domains.json"

@@ -18,6 +18,7 @@ import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
+from isospace.adaptation.fitting import drop_normalize, fit_rows, through
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.encoder import Encoder
@@ -29,7 +30,6 @@ from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening,
 from isospace.report.tables import mean_sd
 from isospace.system.files import cache_folder
 from isospace.system.tables import markdown_table
-from isospace.whiten.fitting import drop_normalize, fit_rows, through
 from whitening_study import PAGE, SENTENCES, STARTS
 
 SEEDS = (0, 1, 2)

@@ -76,18 +76,18 @@ def _rows(options: argparse.Namespace) -> dict[str, Callable[[], float]]:
     budget = (options.tokens, "tokens")
 
     def whiten(output: Path) -> None:
+        from isospace.adaptation.whiten import whiten_model
         from isospace.config import WhitenConfig
-        from isospace.whiten.whiten import whiten_model
 
         whiten_model(WhitenConfig(text=source.text(folder), output=output))
 
     def fit() -> float:
         from fine_tuning import fit_map
+        from isospace.adaptation.fitting import FITTED_ON
         from isospace.encoders.loading import load_encoder
         from isospace.evaluation.pairs import PromptedEncoders
         from isospace.training.examples import Examples
         from isospace.training.prepare import load_data
-        from isospace.whiten.fitting import FITTED_ON
 
         config = pairs(source, folder)
         texts = Examples.from_corpus(config, load_data(config).corpus).related_texts(FITTED_ON)

@@ -33,6 +33,7 @@ from scipy import special
 from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES, TOKENS, pairs
 from isospace.adaptation.candidates import Weights, merge
+from isospace.adaptation.fitting import drop_normalize, fold, through
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.benchmark import hard_pairs
@@ -48,7 +49,6 @@ from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.prepare import Data, base_encoder, load_data, make_accelerator, prepare
-from isospace.whiten.fitting import drop_normalize, fold, through
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
 RECORDS = PAGE.with_suffix(".json")

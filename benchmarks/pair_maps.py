@@ -22,13 +22,13 @@ from closed_forms import PAGE, VALIDATION
 from common import draw, mean_gain, points
 from documents import SOURCES
 from fine_tuning import on_corpus, pair_scores
+from isospace.adaptation.fitting import drop_normalize, through
 from isospace.evaluation.pairs import cached
 from isospace.operators.fitted_whitening import PairMoments, WhiteningMap
 from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder
 from isospace.system.tables import markdown_table
 from isospace.training.prepare import base_encoder
-from isospace.whiten.fitting import drop_normalize, through
 
 POWER = 0.75
 WEIGHT = 1 / 8

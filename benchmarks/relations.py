@@ -27,12 +27,12 @@ import archived
 from cell_archive import BASELINES, read
 from common import draw, gain_cell, points
 from documents import BY_RELATION, SOURCES, Source, on_one_text, pairs
+from isospace.adaptation.whiten import whiten_model
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig, WhitenConfig
 from isospace.objectives import Iso
 from isospace.report.tables import mean_sd
 from isospace.system.tables import markdown_table
-from isospace.whiten.whiten import whiten_model
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "relations.md"
 RUNS = Path("runs/documents")

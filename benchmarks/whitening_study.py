@@ -14,7 +14,7 @@ import argparse
 import gzip
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,18 +23,18 @@ import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
-from isospace.config import POWERS, CorpusConfig
+from isospace.adaptation.fitting import drop_normalize, fit_rows, through
+from isospace.adaptation.whiten import name_of
+from isospace.config import POWERS, CorpusConfig, Power
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import Benchmark, natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
-from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder
-from isospace.whiten.fitting import drop_normalize, fit_rows, through
-from isospace.whiten.whiten import Maps, Power, name_of, try_powers
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
 STARTS = ("mean", "cls")
@@ -53,6 +53,7 @@ SHOWN: tuple[Power, ...] = (None, 0.0, 0.5, 1.0)
 """Powers that have a column."""
 
 Row = list[str]
+Maps = Mapping[Power, WhiteningMap | None]
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,10 @@ def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> str:
 
 
 def _mrr(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
-    return {power: ranks.mrr for power, ranks in try_powers(encode, maps, pairs).items()}
+    return {
+        power: evaluate_retrieval(through(encode, fitted), pairs).mrr
+        for power, fitted in maps.items()
+    }
 
 
 def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:

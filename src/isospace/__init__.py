@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isospace.adaptation.adapt import adapt as adapt
+    from isospace.adaptation.whiten import whiten_model as whiten_model
     from isospace.comparison.compare import compare as compare
     from isospace.config import (
         AdaptConfig as AdaptConfig,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from isospace.search.embedder import Embedder as Embedder, load as load
     from isospace.training.objective_loss import ObjectiveLoss as ObjectiveLoss
     from isospace.training.train import train as train
-    from isospace.whiten.whiten import whiten_model as whiten_model
 
 __version__ = version("isospace")
 
@@ -50,7 +50,7 @@ _MODULES = {
     "evaluate": "evaluation.evaluate",
     "load": "search.embedder",
     "train": "training.train",
-    "whiten_model": "whiten.whiten",
+    "whiten_model": "adaptation.whiten",
 }
 """The module that each public name is imported from."""
 

@@ -413,18 +413,11 @@ class WhitenConfig(ModelAndText):
                 f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
             )
         if self.whitening.kind == "flow":
-            refuse_idle(self.whitening, "`kind` pca or zca", "shrinkage")
+            refuse_idle(self.whitening, "`kind` pca", "shrinkage")
+            if self.by == "pairs":
+                raise UserError("`by` pairs: a flow is fitted on single texts; leave `by` out")
         if self.power == 0:
             refuse_idle(self.whitening, "a `power` above 0", "shrinkage")
-        if self.by == "pairs" and (reason := self.why_not_pairs):
-            raise UserError(f"`by` pairs: {reason}; leave it out, or give `by` texts")
-
-    @property
-    def why_not_pairs(self) -> str | None:
-        """The reason why these settings need single texts; `None` if pairs are possible."""
-        if self.whitening.kind != "pca":
-            return f"`kind` {self.whitening.kind} is fitted on single texts"
-        return None
 
     def powers(self, by: By) -> list[Power]:
         """Return the powers to try.

@@ -13,6 +13,7 @@ from searches import small_search
 from toy import sentences, short_run, write_documents, write_rows
 
 import isospace
+from isospace.adaptation.fitting import FITTED_ON
 from isospace.adaptation.results import read_candidates
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry
@@ -26,7 +27,6 @@ from isospace.operators.nearest import unit_rows
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data, make_accelerator, prepare
-from isospace.whiten.fitting import FITTED_ON
 
 TEXTS, QUERIES = sentences(30), sentences(3, seed=5)
 

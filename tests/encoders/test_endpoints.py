@@ -16,6 +16,7 @@ from starlette.responses import Response
 from toy import run_card, sentences
 
 from isospace.adaptation.adapt import adapt
+from isospace.adaptation.whiten import whiten_model
 from isospace.config import AdaptConfig, EvaluateConfig, WhitenConfig
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
@@ -24,7 +25,6 @@ from isospace.evaluation.evaluate import evaluate
 from isospace.search.embedder import load
 from isospace.system.consent import ASKED_FROM, Consent, consenting
 from isospace.system.progress import Silent
-from isospace.whiten.whiten import whiten_model
 
 TEXTS = sentences(40, seed=3)
 KEY = "sk-never-written-anywhere"
@@ -69,7 +69,7 @@ def test_vectors_are_those_of_the_local_model_and_each_text_is_sent_once(name, s
 
 def test_whitening_gains_what_it_gains_for_the_local_model(name, base, text, tmp_path, monkeypatch):
     """In bf16, the local model's vectors to fit on are not quite those of the server."""
-    monkeypatch.setattr("isospace.whiten.fitting.has_bf16", lambda: False)
+    monkeypatch.setattr("isospace.adaptation.fitting.has_bf16", lambda: False)
     gains = []
     for place, model in enumerate((str(base), name)):
         config = WhitenConfig(model=model, text=text, output=tmp_path / str(place))

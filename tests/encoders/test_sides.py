@@ -10,6 +10,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Router
 from toy import sentences
 
+from isospace.adaptation.whiten import whiten_model
 from isospace.config import CorpusConfig, TrainConfig, WhitenConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
@@ -22,7 +23,6 @@ from isospace.system.progress import Silent
 from isospace.training.batches import Sources
 from isospace.training.train import train
 from isospace.views import View
-from isospace.whiten.whiten import whiten_model
 
 TEXTS = sentences(6)
 

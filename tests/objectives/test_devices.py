@@ -178,11 +178,9 @@ def test_whitening_of_batches(method, groups, rows, stop_gradient):
 
 
 @pytest.mark.usefixtures("away")
-@pytest.mark.parametrize("whitening", [Whitening(), Whitening("zca")], ids=str)
-def test_fitted_whitening(whitening):
+def test_fitted_whitening():
     x = random(20, 8).to(AWAY)
-    moments = Moments.from_vectors(x[:9]) + Moments.from_vectors(x[9:])
-    assert whitening.fit(moments, 0.5)(x).device == AWAY
+    assert Whitening().fit(Moments.from_vectors(x), 0.5)(x).device == AWAY
 
 
 @pytest.mark.usefixtures("away")

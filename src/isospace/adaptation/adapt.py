@@ -23,6 +23,7 @@ from pathlib import Path
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.fine_tune import fine_tune, fine_tune_queries, nothing_trained
+from isospace.adaptation.fitting import fit_precision
 from isospace.adaptation.results import BASE_MODELS, BaseModels, BaseModelScores, read_base_models
 from isospace.adaptation.selection import (
     FineTuned,
@@ -58,7 +59,6 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
 from isospace.training.loop import FEWEST_UPDATES
 from isospace.training.run import FinishedRun, Run, start_or_resume
-from isospace.whiten.fitting import fit_precision
 
 MOST_COMPARING = 0.5
 """Largest share of a budget in minutes for the comparison of base models."""
@@ -180,7 +180,9 @@ def _begin(
 
         def planned(task: Task, encoders: CandidateEncoders) -> Search:
             task = task.with_share(amounts.share)
-            encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
+            encoders = replace(
+                encoders, folder=kept, fitted_on=encoders.maps.texts(amounts.fitted_on)
+            )
             parts = None
             if task.folds is not None:
                 own = tuple(replace(encoders, corpus=corpus) for corpus in task.folds.corpora)

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders
+from isospace.adaptation.fitting import drop_normalize
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
@@ -56,7 +57,6 @@ from isospace.training.fit import Fit
 from isospace.training.prepare import Data, base_encoder
 from isospace.training.run import Run, begun
 from isospace.training.step import Diverged
-from isospace.whiten.fitting import drop_normalize
 
 FOLDS = 5
 PAIRS, PAIRS_EACH = 600, 8

@@ -26,6 +26,7 @@ from torch import nn
 from torch.nn import functional
 
 from isospace.adaptation.cross_validation import FOLDS
+from isospace.adaptation.fitting import drop_normalize, fit_precision
 from isospace.adaptation.selection import FineTuned, Search
 from isospace.adaptation.task import MOST_EPOCHS
 from isospace.adaptation.time_plan import (
@@ -53,7 +54,6 @@ from isospace.training.prepare import base_encoder
 from isospace.training.results import BY_LAST, BY_PAIRS, Choice, TrainingFacts
 from isospace.training.step import CLIP_NORM, Diverged
 from isospace.views import View
-from isospace.whiten.fitting import drop_normalize, fit_precision
 
 
 def nothing_trained(search: Search, *notes: str) -> FineTuned:

@@ -18,6 +18,7 @@ from statistics import median
 
 from isospace.adaptation.candidates import CandidateEncoders
 from isospace.adaptation.cross_validation import FOLDS
+from isospace.adaptation.fitting import FITTED_ON
 from isospace.adaptation.task import Task
 from isospace.config import AdaptConfig
 from isospace.corpus.examples import evenly
@@ -27,7 +28,6 @@ from isospace.errors import number_of
 from isospace.evaluation.benchmark import NOISY_SENTENCES, HeldOut
 from isospace.evaluation.pairs import Asked, TextPairs
 from isospace.training.loop import evaluation_steps
-from isospace.whiten.fitting import FITTED_ON
 
 EARLIEST = 24
 """Earliest update after which a training is evaluated. On some text, pairs teach most in so few

@@ -133,13 +133,11 @@ class Whiten(LoadsModels, CallsEndpoints):
         """Whiten the model and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
+            from isospace.adaptation.whiten import whiten_model
             from isospace.evaluation.other_text import other_text_words
             from isospace.training.card import how_to_load
-            from isospace.whiten.whiten import whiten_model
 
             results = whiten_model(self.config, console)
-        if results is None:  # not the first process
-            return
         load = how_to_load(Path(str(self.config.output)))
         if self.json:
             print_json(to_dict(results) | {"use": results.recommendation, "load_it": load})
@@ -151,7 +149,7 @@ class Whiten(LoadsModels, CallsEndpoints):
             console.line("other text", other_text_words(results.other_text_gains))
         console.line("use", results.recommendation)
         console.line(
-            "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
+            "parity", f"largest 1 - cosine of the folder to the model in memory: {results.gap:.1e}"
         )
         console.line("load it", load)
 

@@ -1,8 +1,4 @@
-"""Whitening that is fitted once on a corpus, on single texts or on pairs of texts.
-
-All sums are about the mean and in float64. Two sets of sentences are merged exactly (Chan, Golub &
-LeVeque 1983), so the result depends neither on the batch size nor on the number of processes.
-"""
+"""Whitening that is fitted once on a corpus, on single texts or on pairs of texts, in float64."""
 
 from __future__ import annotations
 
@@ -21,52 +17,30 @@ ROUNDING = 1e-6
 class Moments:
     """Sums over the vectors x_i of n sentences, with mean m and d_i = x_i - m.
 
-    `a + b` merges two sets.
-
     Attributes:
         count: n, number of sentences.
         mean: m, (dim,).
         scatter: sum_i d_i d_i^T, (dim, dim).
-        third: sum_i |d_i|^2 d_i, (dim,); needed to merge `fourth`.
         fourth: sum_i |d_i|^4, a scalar; needed for Ledoit and Wolf's shrinkage.
 
-    >>> rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
-    >>> merged = Moments.from_vectors(rows[:1]) + Moments.from_vectors(rows[1:])
-    >>> merged.count, merged.mean.tolist()
-    (3, [3.0, 1.0])
+    >>> moments = Moments.from_vectors(torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]]))
+    >>> moments.mean.tolist(), moments.scatter.tolist()
+    ([3.0, 1.0], [[8.0, 6.0], [6.0, 6.0]])
     """
 
     count: int
     mean: torch.Tensor
     scatter: torch.Tensor
-    third: torch.Tensor
     fourth: torch.Tensor
 
     @classmethod
     def from_vectors(cls, x: torch.Tensor) -> Moments:
-        """Return the moments of one batch (n, dim), n >= 0."""
+        """Return the moments of vectors (n, dim), n >= 0."""
         x = whitening.in_float64(x.detach())
         mean = x.sum(0) / max(len(x), 1)
         centred = x - mean
-        squares = centred.square().sum(1)
-        fourth = squares.square().sum()
-        return cls(len(x), mean, centred.T @ centred, squares @ centred, fourth)
-
-    def __add__(self, other: Moments) -> Moments:
-        count = self.count + other.count
-        mean = self.mean + (other.mean - self.mean) * (other.count / max(count, 1))
-        sums = zip(self._about(mean), other._about(mean), strict=True)
-        return Moments(count, mean, *(a + b for a, b in sums))
-
-    def _about(self, centre: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return scatter, third and fourth about `centre`: d_i + m - centre replaces d_i."""
-        shift = self.mean - centre
-        square, trace = shift @ shift, self.scatter.trace()
-        across = self.scatter @ shift
-        scatter = self.scatter + self.count * torch.outer(shift, shift)
-        third = self.third + 2 * across + (trace + self.count * square) * shift
-        fourth = self.fourth + 4 * (self.third @ shift) + 4 * (across @ shift)
-        return scatter, third, fourth + 2 * square * trace + self.count * square.square()
+        fourth = centred.square().sum(1).square().sum()
+        return cls(len(x), mean, centred.T @ centred, fourth)
 
     def covariance(self, *, ddof: int = 1) -> torch.Tensor:
         """Return the covariance (dim, dim), with divisor `count - ddof`."""
@@ -79,11 +53,7 @@ class Moments:
         return float(ROUNDING * (length / len(self.mean)).sqrt())
 
     def require_spread(self) -> None:
-        """Raise an error if nothing can be estimated from the vectors.
-
-        Raises:
-            ValueError: the vectors are not finite, fewer than two, or all equal.
-        """
+        """Raise a `ValueError` if the vectors are not finite, fewer than two, or all equal."""
         if not self.fourth.isfinite():
             raise ValueError("the vectors contain NaN or infinity")
         if self.count < 2 or self.covariance().trace().sqrt() <= self.rounding:
@@ -107,10 +77,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class WhiteningMap:
-    """A fixed affine map `(x - mean) @ kernel` with mean (dim,) and kernel (dim, k).
-
-    The map is fitted once and is the same for every sentence.
-    """
+    """A fixed affine map `(x - mean) @ kernel` with mean (dim,) and kernel (dim, k)."""
 
     mean: torch.Tensor
     kernel: torch.Tensor
@@ -130,14 +97,12 @@ class Whitening:
 
     `fit(moments, power)` returns the map `(x - mean) U diag(s)^(-power / 2)` for the eigenvectors U
     and the eigenvalues s of the covariance, largest first. Power 1 whitens (covariance I); powers
-    below 1 whiten in part ("soft"). Power 0 only centres and rotates: it keeps all distances, and
-    measures cosines about the mean, and not about the origin.
+    below 1 whiten in part ("soft"). Power 0 only centres and rotates.
     """
 
-    kind: Literal["pca", "zca", "flow"] = "pca"
-    """pca sorts the components by variance, so that vectors can be cut anywhere; zca turns them
-    back to the model's own axes (the same cosines); flow is no whitening but an invertible network
-    that is trained to make the vectors normal (BERT-flow)."""
+    kind: Literal["pca", "flow"] = "pca"
+    """pca whitens, and sorts the components by variance, so that vectors can be cut anywhere; flow
+    trains an invertible network to make the vectors normal (BERT-flow)."""
     shrinkage: float | Literal["ledoit-wolf"] = "ledoit-wolf"
     """Share of the covariance that is replaced by its mean variance, 0 to 1, or ledoit-wolf to
     estimate it."""
@@ -145,13 +110,9 @@ class Whitening:
     """Keep this number of components, those of the largest variance; default: all."""
 
     def require(self, width: int) -> None:
-        """Raise an error if the settings do not suit vectors (n, width).
-
-        Raises:
-            ValueError: the settings contradict each other, or do not fit the width.
-        """
-        if self.kind not in ("pca", "zca", "flow"):
-            raise ValueError(f"`kind` must be pca, zca or flow; got {self.kind}")
+        """Raise a `ValueError` if the settings do not suit vectors (n, width)."""
+        if self.kind not in ("pca", "flow"):
+            raise ValueError(f"`kind` must be pca or flow; got {self.kind}")
         if self.shrinkage != "ledoit-wolf" and not 0.0 <= self.shrinkage <= 1.0:
             raise ValueError(
                 f"`shrinkage` must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}"
@@ -162,7 +123,7 @@ class Whitening:
             raise ValueError(f"`dim` must lie in 1..{width}; got {self.dim}")
 
     def fit(self, moments: Moments, power: float) -> WhiteningMap:
-        """Fit the map of kind pca or zca to the statistics of a corpus, in float64.
+        """Fit the map of kind pca to the statistics of a corpus.
 
         Directions in which the corpus does not vary become zero without shrinkage. With shrinkage
         they are kept and lengthened most, since text outside the corpus may vary in them.
@@ -182,8 +143,7 @@ class Whitening:
                 f"sentences; got {moments.count}. Give more text, or shrink the covariance"
             )
         axes, scales = _scaled_axes(moments.covariance(), share, power, moments.rounding)
-        kernel = (axes * scales)[:, :components]
-        return WhiteningMap(moments.mean, kernel @ axes.T if self.kind == "zca" else kernel)
+        return WhiteningMap(moments.mean, (axes * scales)[:, :components])
 
 
 def _scaled_axes(
@@ -208,7 +168,7 @@ text more shrinkage loses less."""
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    r"""Sums over pairs of texts that belong together; `a + b` merges two sets exactly.
+    r"""Sums over pairs of texts that belong together.
 
     With vectors x_i and y_i of the two texts of pair i, the covariance *within* pairs
 
@@ -221,8 +181,7 @@ class PairMoments:
 
     for a power p and a shrinkage rho. R rotates the result to the principal axes of all texts,
     largest variance first, so that vectors can be cut to fewer dimensions; it changes no cosine. No
-    mean is removed. The vectors are taken before an encoder's final normalisation, and the
-    difference between the means of the two sides is part of W.
+    mean is removed. The difference between the means of the two sides is part of W.
 
     Sources: relevant component analysis (Bar-Hillel et al., ICML 2003); within-class covariance
     normalisation in speaker recognition (Hatch et al., Interspeech 2006); learned whitening in
@@ -251,15 +210,12 @@ class PairMoments:
         """Return the moments of the pairs of two matrices (n, dim), n >= 0."""
         x, y = (whitening.in_float64(side.detach()) for side in (first, second))
         d = x - y
-        zero, fourth = d.new_zeros(d.shape[1]), d.square().sum(1).square().sum() / 4
-        within = Moments(len(d), zero, d.T @ d / 2, zero, fourth)
+        fourth = d.square().sum(1).square().sum() / 4
+        within = Moments(len(d), d.new_zeros(d.shape[1]), d.T @ d / 2, fourth)
         return cls(within, Moments.from_vectors(torch.cat([x, y])))
 
-    def __add__(self, other: PairMoments) -> PairMoments:
-        return PairMoments(self.within + other.within, self.texts + other.texts)
-
     def fit(self, power: float, settings: Whitening = Whitening()) -> WhiteningMap:
-        """Fit the map for queries and documents, in float64.
+        """Fit the map for queries and documents.
 
         Args:
             power: p, 0 to 1; 0 keeps the cosines.
@@ -270,8 +226,6 @@ class PairMoments:
             ValueError: `power` is outside 0..1, the settings do not suit the vectors, or the pairs
                 are not finite or all of equal texts.
         """
-        if settings.kind != "pca":
-            raise ValueError(f"pairs need `kind` pca; got {settings.kind}")
         settings.require(len(self.texts.mean))
         kernel = self._inverse_power(power, settings.shrinkage)
         _, axes = whitening.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)

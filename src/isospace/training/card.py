@@ -204,7 +204,7 @@ def usage_of(encoder: Encoder) -> Usage:
     if not encoder.prompts.routed:
         return usage
     own = _TWO
-    if not isinstance(encoder.model[0], Router):  # the matrix of `whiten.fitting.fold_queries`
+    if not isinstance(encoder.model[0], Router):  # the matrix of `adaptation.fitting.fold_queries`
         file = f"{len(encoder.model) - 1}_Router/query_0_Dense/model.safetensors"
         own = f"{_DEPLOY_MAP}\n{_in_numpy(file, 'a query', 'linear.')}"
     return Usage(usage.library, "\n\n".join([usage.text, _DEPLOY, own]))

@@ -1,15 +1,11 @@
-"""Fitting of a map on a corpus, and its application after an encoder.
+"""Maps after an encoder: the texts to fit on, their moments, and the map as modules or a function.
 
-Maps are fitted on pooled vectors, before the encoder's final L2 normalisation. A fitted map is
-applied as modules to save, or as a function.
+Maps are fitted on pooled vectors, before the encoder's final L2 normalisation.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from functools import reduce
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -23,15 +19,17 @@ from isospace.corpus.corpus import Corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import routed
 from isospace.encoders.settings import Precision, Side
-from isospace.evaluation.pairs import Encode, PromptedEncoders, cached, sided
+from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.fitted_whitening import Moments, PairMoments, WhiteningMap
 from isospace.operators.flow import Flow
 from isospace.system.devices import has_bf16
-from isospace.system.progress import Progress
 from isospace.training.examples import related_texts
 
 FittedMap: TypeAlias = WhiteningMap | Flow
-"""A fitted map of vectors, equal for all texts."""
+
+FITTED_ON = 3_000
+"""Number of pairs to fit a map on; of single texts it is twice as many. More pairs change a map too
+little to change a verdict (docs/results/closed-forms.md)."""
 
 
 def drop_normalize(encoder: Encoder) -> list[Module]:
@@ -49,10 +47,9 @@ def drop_normalize(encoder: Encoder) -> list[Module]:
 def fold(encoder: Encoder, fitted: FittedMap) -> None:
     """Append a map to an encoder, in place: dense layers, then L2 normalisation.
 
-    The map must be fitted on this encoder's vectors without final normalisation (`drop_normalize`).
-    A whitening gives the order transformer, pooling, dense, normalisation. Only this order is also
-    right on servers that always normalise last. A flow is a stack of dense layers with ReLU between
-    them.
+    The map must be fitted on vectors without final normalisation (`drop_normalize`). The
+    normalisation comes last, because some servers always normalise last. A flow is a stack of dense
+    layers with ReLU between them.
     """
     drop_normalize(encoder)
     layers = fitted.dense_layers()
@@ -70,11 +67,10 @@ def fold(encoder: Encoder, fitted: FittedMap) -> None:
 
 
 def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
-    """Return an encoder with the same weights that maps only its queries.
+    """Return an encoder that maps only its queries; `encoder` is changed.
 
     The last module is a `Router`. Queries pass a dense layer without bias, then L2 normalisation.
-    Other texts pass the encoder's own final normalisation, and keep their vectors bit for bit. The
-    encoder is changed. The map has no mean, and was fitted without final normalisation.
+    Other texts keep their vectors bit for bit. The map must have no mean.
     """
     closing = drop_normalize(encoder)
     routes = {"query": [_matrix(fitted), Normalize()], "document": closing}
@@ -108,35 +104,27 @@ def _matrix(fitted: WhiteningMap) -> Dense:
     )
 
 
-def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:
+def through(encode: Encode, fitted: FittedMap | None) -> PromptedEncoders:
     """Return an encoder followed by a map in float64; `None`: the encoder itself."""
-    if whitening is None:
+    if fitted is None:
         return sided(encode)
 
     def mapped(own: Encode) -> Encode:
-        return lambda texts: whitening(torch.from_numpy(own(texts)).double()).float().numpy()
+        return lambda texts: fitted(torch.from_numpy(own(texts)).double()).float().numpy()
 
     return sided(encode).each(mapped)
 
 
-def through_queries(encode: Encode, whitening: FittedMap) -> PromptedEncoders:
+def through_queries(encode: Encode, fitted: WhiteningMap) -> PromptedEncoders:
     """Return an encoder that applies a map in float64 to its queries only."""
     own = sided(encode)
-    return PromptedEncoders(through(own, whitening).queries, own.documents, own.plain)
-
-
-FITTED_ON = 3_000
-"""Number of pairs to fit a map on; of single texts it is twice as many. More pairs change a map too
-little to change a verdict (docs/results/closed-forms.md)."""
+    return PromptedEncoders(through(own, fitted).queries, own.documents, own.plain)
 
 
 def fit_texts(
     config: TrainConfig, corpus: Corpus, by: By, count: int
 ) -> tuple[tuple[Side, list[str]], ...]:
-    """Return the texts to fit on with their sides: two sides of pairs, or one of single texts.
-
-    They are evenly spread over the corpus, and at most `count` pairs or texts.
-    """
+    """Return at most `count` pairs or single texts to fit on, evenly spread, with their sides."""
     if by == "pairs":
         first, second = related_texts(config, corpus, count)
         return ("query", first), ("document", second)
@@ -160,24 +148,7 @@ def fit_precision(config: TrainConfig) -> Precision:
     return "bf16" if config.precision != "float32" and has_bf16() else "float32"
 
 
-def encoded_to_fit(
-    encoder: Encoder, config: TrainConfig, folder: Path, progress: Progress | None = None
-) -> PromptedEncoders:
-    """Return functions that encode texts to fit on, and keep the vectors in a folder.
-
-    Texts are cut and encoded as in training. This takes a third of the time, and gives the same
-    map.
-    """
-    return cached(encoder, folder, fit_precision(config), config.max_length, progress)
-
-
-_AT_ONCE = 6_000  # pairs or texts whose moments are summed at a time, to limit memory
-
-
 def moments_of(sides: Sequence[NDArray[np.float32]]) -> Moments | PairMoments:
     """Return the moments of pairs, whose two sides are (n, dim), or of the one side of texts."""
-    starts = range(0, max(1, len(sides[0])), _AT_ONCE)
-    parts = [[torch.from_numpy(side[at : at + _AT_ONCE]) for side in sides] for at in starts]
-    if len(sides) == 2:
-        return reduce(operator.add, (PairMoments.from_pairs(*part) for part in parts))
-    return reduce(operator.add, (Moments.from_vectors(*part) for part in parts))
+    vectors = [torch.from_numpy(side) for side in sides]
+    return PairMoments.from_pairs(*vectors) if len(sides) == 2 else Moments.from_vectors(*vectors)

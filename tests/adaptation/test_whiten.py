@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sklearn.covariance import ledoit_wolf_shrinkage
 from toy import sentences, write_rows
-from warm import run_together
 
+from isospace.adaptation.fitting import drop_normalize, fold, moments_of, through
+from isospace.adaptation.whiten import FILE, WhiteningResults, name_of, whiten_model
 from isospace.cli import main
 from isospace.config import POWERS, CorpusConfig, WhitenConfig
 from isospace.corpus.corpus import load_corpus
@@ -20,8 +22,8 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.pairs import TextPairs, cached
-from isospace.evaluation.retrieval import RetrievalScores
+from isospace.evaluation.pairs import TextPairs, cached, sided
+from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.operators.fitted_whitening import SHRINKAGE, Moments, Whitening
 from isospace.operators.flow import fit_flow
 from isospace.operators.nearest import unit_rows
@@ -29,8 +31,6 @@ from isospace.recipes import find
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
-from isospace.whiten.fitting import drop_normalize, fold, moments_of, through
-from isospace.whiten.whiten import FILE, WhiteningResults, name_of, try_powers, whiten_model
 
 TEXTS = sentences(60, seed=3)
 WIDTH = 32
@@ -73,9 +73,9 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
         return np.array([table[text] for text in texts], dtype=np.float32)
 
     moments = Moments.from_vectors(torch.from_numpy(np.concatenate([first, second])))
-    maps = {None: None, **{p: Whitening(shrinkage=0.0).fit(moments, p) for p in POWERS}}
-    tried = try_powers(encode, maps, pairs)
-    assert tried[None].mrr < 0.4 < 0.9 < tried[1.0].mrr
+    whitened = through(encode, Whitening(shrinkage=0.0).fit(moments, 1.0))
+    base, full = (evaluate_retrieval(sided(own), pairs).mrr for own in (encode, whitened))
+    assert base < 0.4 < 0.9 < full
     assert through(encode, None)(["a1"])[0] == pytest.approx(table["a1"], rel=1e-6)
 
 
@@ -99,15 +99,15 @@ def test_auto_from_text_to_folder(setting, whitening, powers):
     assert not any(sentence in card for sentence in sentences(400))
 
 
-def trying(none, half):
-    """`try_powers` of a corpus in which the model as it is, and power 0.5, reach such MRR."""
+def trying(monkeypatch, base, whitened):
+    """Give the base model, which is ranked first, and every power such MRR on validation pairs."""
+    mrr = chain([base], repeat(whitened))
 
-    def scores(mrr, n):
-        return RetrievalScores(np.full(n, 1 / mrr), n, "", np.zeros((2, n)))
+    def scores(encode, pairs):
+        n = len(pairs)
+        return RetrievalScores(np.full(n, 1 / next(mrr)), n, "", np.zeros((2, n)))
 
-    return lambda encode, maps, pairs: {
-        power: scores(mrr, len(pairs)) for power, mrr in ((None, none), (0.5, half))
-    }
+    monkeypatch.setattr("isospace.adaptation.whiten.evaluate_retrieval", scores)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def trying(none, half):
 def test_auto_must_earn_a_whitening_and_settings_need_not(setting, monkeypatch, asked, kind, cited):
     gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
     monkeypatch.setattr(Benchmark, "verdict", lambda *_: Verdict(kind, "", "MRR", gain))
-    monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.1, half=0.2))
+    trying(monkeypatch, base=0.1, whitened=0.2)
     config = replace(setting, **asked)
     outcome = whiten_model(config)
     assert outcome.whitened is (cited is not None)
@@ -138,7 +138,7 @@ def test_auto_must_earn_a_whitening_and_settings_need_not(setting, monkeypatch, 
 
 
 def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
-    monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.2, half=0.1))
+    trying(monkeypatch, base=0.2, whitened=0.1)
     outcome = whiten_model(setting)
     assert outcome.power is None
     assert outcome.text.startswith("Keep the base model: no power")
@@ -207,22 +207,13 @@ def test_a_map_is_fitted_on_some_texts_cut_as_in_training(of_columns, tmp_path, 
         lengths.append(max_length)
         return cached(encoder, folder, precision, max_length, progress)
 
-    monkeypatch.setattr("isospace.whiten.fitting.cached", noted)
-    monkeypatch.setattr("isospace.whiten.whiten.FITTED_ON", 50)
-    for by, count in (("pairs", 50), ("texts", 100)):
+    monkeypatch.setattr("isospace.adaptation.candidates.cached", noted)
+    monkeypatch.setattr("isospace.adaptation.whiten.FITTED_ON", 50)
+    for by, count, recipe in (("pairs", 50, "pairs"), ("texts", 100, "dropout")):
+        lengths.clear()
         found = whiten_model(replace(of_columns, power=0.5, by=by, output=tmp_path / by))
         assert found.sentences == count
-    assert lengths == [find(recipe).config.max_length for recipe in ("pairs", "dropout")]
-
-
-@pytest.mark.parametrize("sides", [1, 2])
-def test_moments_of_many_texts_are_summed_in_slices(sides, monkeypatch):
-    vectors = [np.random.default_rng(i).normal(size=(50, 4)).astype("f4") for i in range(sides)]
-    whole = moments_of(vectors)
-    monkeypatch.setattr("isospace.whiten.fitting._AT_ONCE", 7)
-    fit = (lambda one: one.fit(0.5)) if sides == 2 else (lambda one: Whitening().fit(one, 0.5))
-    kernels = (fit(one).kernel for one in (whole, moments_of(vectors)))
-    torch.testing.assert_close(*kernels, rtol=1e-9, atol=1e-9)
+        assert set(lengths) == {find(recipe).config.max_length, None}  # to fit, and to test
 
 
 @pytest.mark.parametrize("sides", [1, 2])
@@ -265,8 +256,7 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
         ({"sentences": 20, "whitening": Whitening(shrinkage=0)}, "more than 32 sentences; got 20"),
         ({"whitening": FLOW, "power": 0.5}, r"`power` 0\.5: a flow goes all the way"),
         ({"whitening": FLOW, "by": "pairs"}, "`by` pairs"),
-        ({"whitening": Whitening(kind="zca"), "by": "pairs"}, "`by` pairs"),
-        ({"whitening": replace(FLOW, shrinkage=0.1)}, "no effect without `kind` pca or"),
+        ({"whitening": replace(FLOW, shrinkage=0.1)}, "no effect without `kind` pca"),
     ],
 )
 def test_bad_input_is_refused_without_output(setting, tmp_path, monkeypatch, changes, message):
@@ -295,23 +285,6 @@ def test_the_command(setting, capsys):
     assert "before and after" in printed
     assert "The folder holds the whitened model (power 0.25)" in printed
     assert results_in(setting.output).whitening == Whitening(shrinkage=0.1, dim=8)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"power": 0.5, "by": "pairs"},
-        pytest.param({"power": 0.5, "by": "texts"}, marks=pytest.mark.exhaustive),
-        pytest.param({"power": 1, "whitening": FLOW}, marks=pytest.mark.exhaustive),
-    ],
-)
-def test_two_processes_equal_one(of_columns, tmp_path, changes):
-    setting = replace(of_columns, **changes)
-    whiten_model(replace(setting, output=tmp_path / "1"))
-    run_together(2, whiten_model, replace(setting, output=tmp_path / "2"))
-    one, two = (load_encoder(str(tmp_path / n), device="cpu").embed(TEXTS) for n in ("1", "2"))
-    tolerance = 1e-3 if "whitening" in changes else 1e-4
-    np.testing.assert_allclose(two @ two.T, one @ one.T, atol=tolerance)
 
 
 def write_folded(toy_model, folder, fit):
@@ -361,12 +334,13 @@ def test_a_closing_normalisation_is_replaced_and_an_earlier_whitening_stays(fold
     before = encoder.embed(TEXTS)
     drop_normalize(encoder)
     pooled = torch.from_numpy(encoder.embed(TEXTS)).double()
-    fold(encoder, Whitening(kind="zca", shrinkage=0.0).fit(Moments.from_vectors(pooled), 0.0))
+    fold(encoder, Whitening(shrinkage=0.0).fit(Moments.from_vectors(pooled), 0.0))
     names = [type(module).__name__ for module in encoder.model]
     assert names[2:] == ["Dense", "Dense", "Normalize"]
     np.testing.assert_allclose(np.linalg.norm(before, axis=1), 1, atol=1e-6)
     centred = torch.nn.functional.normalize(pooled - pooled.mean(0)).numpy()
-    np.testing.assert_allclose(encoder.embed(TEXTS), centred, atol=1e-5)
+    found = encoder.embed(TEXTS)
+    np.testing.assert_allclose(found @ found.T, centred @ centred.T, atol=1e-5)
 
 
 def test_a_flow_is_a_stack_of_dense_layers_that_others_load(toy_model, tmp_path):

@@ -1,1 +1,0 @@
-"""Whitening of a trained model: fit, select the power, fold, test."""
