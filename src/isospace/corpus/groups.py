@@ -3,21 +3,16 @@
 The rows of a group are held out together, and are all validation or all test items. Statistics
 count a group as one observation.
 
-Near duplicates: MinHash signatures, banding, and an exact Jaccard check of the candidates.
-
-MinHash is from Broder, "On the resemblance and containment of documents" (1997); banding is chapter
-3 of Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets". Results depend on the texts only:
-there is no random state and no process-dependent hash.
-
-Libraries need more: rensa 0.5 is as fast, but holds 2 kB a text in memory. This module needs 60
-bytes and a file. datasketch 2.0 holds even more, and takes 15 times as long.
+Near duplicates are found by MinHash (Broder, "On the resemblance and containment of documents",
+1997), banding (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", chapter 3), and an
+exact Jaccard check of the candidates. Results depend on the texts only. Libraries need more memory
+than the 140 bytes a text here: rensa 0.5 takes 2 kB, datasketch 2.0 more and 15 times as long.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +23,6 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-
-from isospace.system.files import cache_folder, make_in_cache
 
 Rows = NDArray[np.int64]
 """Positions of rows, or a number for each row."""
@@ -72,8 +65,6 @@ class Texts(Protocol):
 def compared_words(text: str) -> list[str]:
     """Split a text into words to compare, ignoring case, width and the value of numbers.
 
-    A text without words, such as only emoji, counts as one word.
-
     >>> compared_words("Listing 12: the CAFÉ, 猫だ, हिन्दी")
     ['listing', '0', 'the', 'café', '猫', 'だ', 'हिन्दी']
     """
@@ -92,8 +83,6 @@ def _folded(text: str) -> str:
 def without_words_of(first: str, second: str) -> str:
     """Remove the words of the first text from the second, unless no word would be left.
 
-    Unlike `compared_words`, this function compares numbers by their value.
-
     >>> without_words_of("The cat 2", "The cats: one CAT, the oldest of 3, purrs.")
     'cats: one, oldest of 3, purrs.'
     """
@@ -106,9 +95,7 @@ def without_words_of(first: str, second: str) -> str:
 
 
 def jaccard(first: str, second: str) -> float:
-    """Return the Jaccard similarity of the two texts' sets of word bigrams, in [0, 1].
-
-    Each end of a text counts as a word, so n words make n + 1 bigrams.
+    """Return the Jaccard similarity of the two texts' sets of word bigrams, ends included.
 
     >>> jaccard("the cat sat down", "The cat sat!")
     0.5
@@ -118,19 +105,10 @@ def jaccard(first: str, second: str) -> float:
 
 
 def near_duplicates(texts: Texts, rows: Rows, references: int = 0) -> Rows:
-    """Return for each text the position of an earlier text that it nearly repeats.
+    """Return for each of `rows` the position (n,) of an earlier one that it nearly repeats, or -1.
 
-    To keep the first of each cluster, drop every text whose result is not -1. The time is linear in
-    the number of texts; memory is about 60 bytes a text, and a temporary file has 80.
-
-    Args:
-        texts: the texts.
-        rows: positions of the texts to compare, ascending, (n,).
-        references: number of references, which come first in `rows`. If a text is near to a
-            reference and to another text, the result is the reference.
-
-    Returns:
-        (n,) positions in `rows`; -1 for a text that is near to no earlier text.
+    The first `references` rows take precedence over other earlier texts. Dropping every text whose
+    result is not -1 keeps the first of each cluster. The time is linear in the number of texts.
 
     >>> cats = ["One cat sat on the mat.", "one cat sat on the mat", "Two dogs ran off."]
     >>> near_duplicates(cats, np.arange(3)).tolist()
@@ -158,13 +136,10 @@ def repeating(texts: Iterable[str], references: Sequence[str]) -> set[str]:
 
 
 def near_clusters(texts: Texts, rows: Rows) -> Rows:
-    """Return for each text the smallest position in its cluster of near duplicates.
+    """Return for each of `rows` the smallest position (n,) in its cluster of near duplicates.
 
-    A text that is near to no other gets its own position. Banding misses a few pairs, and which
-    ones depends on the order of `rows`. To be independent of the order, sort `rows` by content.
-
-    Returns:
-        (n,) positions in `rows`.
+    Banding misses a few pairs, and which ones depends on the order of `rows`. To be independent of
+    the order, sort `rows` by content.
 
     >>> cats = ["One cat sat on the mat.", "Two dogs ran off.", "one cat sat on the mat"]
     >>> near_clusters(cats, np.arange(3)).tolist()
@@ -189,20 +164,13 @@ def near_clusters(texts: Texts, rows: Rows) -> Rows:
 
 def _possible_pairs(texts: Texts, rows: Rows) -> Iterator[tuple[int, int]]:
     """Yield positions (earlier, later) in `rows` of candidate pairs, found by banding."""
-    if len(rows) == 0:
-        return
-    place = cache_folder()  # the system's temporary folder may be memory
-    make_in_cache(place)
-    with tempfile.TemporaryFile(dir=place) as file:
-        start = 0
-        for part in _in_parts(texts, rows):
-            for band, keys in enumerate(_band_keys(part)):
-                file.seek(8 * (band * len(rows) + start))
-                file.write(keys.tobytes())
-            start += len(part)
-        file.seek(0)
-        for _ in range(_BANDS):
-            yield from _candidates(np.frombuffer(file.read(8 * len(rows)), dtype=np.uint64))
+    keys = np.empty((_BANDS, len(rows)), dtype=np.uint64)
+    start = 0
+    for part in _in_parts(texts, rows):
+        keys[:, start : start + len(part)] = _band_keys(part)
+        start += len(part)
+    for band in keys:
+        yield from _candidates(band)
 
 
 def _in_parts(texts: Texts, rows: Rows) -> Iterator[list[list[str]]]:
@@ -278,10 +246,7 @@ DEV_PAIRS, TEST_PAIRS = 1000, 2000
 
 
 def components(texts: Rows) -> Rows:
-    """Group rows that share a text, directly or through other rows.
-
-    Returns:
-        (row,) group of each row, from 0 on, without gaps.
+    """Return the group (row,), from 0 on, of rows that share a text, also through other rows.
 
     >>> components(np.array([[0, 1], [2, 3], [4, 1], [4, 5]])).tolist()
     [0, 1, 0, 0]
@@ -316,9 +281,8 @@ def cut(groups: Rows, parts: Rows, largest: int) -> Rows:
 def group_texts(rows: Sequence[tuple[str, ...]]) -> Rows:
     """Group rows that share or nearly share a text; return each row's group, (row,).
 
-    >>> rows = [("a cat", "it purrs"), ("a dog", "it barks"), ("one cat", "It purrs!")]
-    >>> group_texts(rows).tolist()
-    [0, 1, 0]
+    >>> group_texts([("a cat", "it purrs"), ("a dog", "it barks"), ("one cat", "It purrs!")])
+    array([0, 1, 0])
     """
     if not rows:
         return np.empty(0, np.int64)
@@ -341,11 +305,7 @@ def key_groups(keys: NDArray[np.uint64]) -> Rows:
 
 
 def unit_of(group: str | None) -> str:
-    """Return the name of the groups in messages; `group` is the user's column.
-
-    >>> unit_of("thread"), unit_of(None)
-    ('groups by thread', 'groups')
-    """
+    """Return the name of the groups in messages; `group` is the user's column."""
     return f"groups by {group}" if group else "groups"
 
 
@@ -360,11 +320,7 @@ def group_key(value: Any) -> str:
 
 
 def group_names(groups: Rows, hashes: NDArray[np.uint64]) -> list[str]:
-    """Return a name for each row's group, made from its hashes, independent of the rows' order.
-
-    >>> group_names(np.array([0, 1]), np.array([[9, 1], [8, 2]], dtype=np.uint64))
-    ['00000000000000090000000000000001', '00000000000000080000000000000002']
-    """
+    """Return a name for each row's group, made from its hashes, independent of the rows' order."""
     least: dict[int, tuple[int, ...]] = {}
     for group, row in zip(groups.tolist(), map(tuple, hashes.tolist()), strict=True):
         least[group] = min(least.get(group, row), row)
@@ -375,9 +331,9 @@ def group_names(groups: Rows, hashes: NDArray[np.uint64]) -> list[str]:
 def whole_groups(
     groups: Rows, order: Rows, count: int, largest: int | None = None
 ) -> NDArray[np.bool_]:
-    """Select whole groups in the given order while they fit; return the rows selected, (row,).
+    """Select whole groups in order while they fit into `count` rows; return a mask (row,).
 
-    At most `count` rows are selected, and no group of more than `largest` rows.
+    No group of more than `largest` rows is selected.
 
     >>> whole_groups(np.array([0, 0, 0, 1, 2]), np.array([0, 2, 1]), 2).tolist()
     [False, False, False, True, True]
@@ -397,9 +353,9 @@ def whole_groups(
 def split_groups(groups: Sequence[str]) -> tuple[Rows, Rows]:
     """Return the positions of the validation items and of the test items, both ascending.
 
-    `groups` names the group of each item. Whole groups become validation items, at most a third of
-    all items and `DEV_PAIRS`, in the order of a hash of their names. If there are fewer than
-    `SMALLEST_SPLIT` items, or every group is too large, both results are all items.
+    Whole groups become validation items, at most a third of all items and `DEV_PAIRS`, in the order
+    of a hash of their names. With fewer than `SMALLEST_SPLIT` items, or if every group is too
+    large, both results are all items.
 
     >>> validation, test = split_groups([str(i // 2) for i in range(600)])
     >>> len(validation), len(test), len({i // 2 for i in validation} & {i // 2 for i in test})
