@@ -5,7 +5,7 @@ retrieval test without labels, since summary and next paragraph of a docstring h
 Packages are read as text, never imported. The rules that find prose cover the styles of
 reStructuredText, NumPy, Google and Markdown as people use them.
 
-This module is also a program that reads some of the files, so it imports nothing heavy.
+This module is also a program, a child that reads some of the files; so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import ast
 import gc
 import importlib.util
 import inspect
-import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path, PurePath
@@ -105,43 +105,32 @@ def read_docstrings(name: str) -> list[Document]:
 def _extract_in_child(files: Sequence[tuple[Path, str]]) -> list[Document]:
     child = subprocess.run(
         [sys.executable, "-m", "isospace.corpus.docstrings"],
-        input=json.dumps([(str(path), module) for path, module in files]),
+        input=pickle.dumps(files),
         stdout=subprocess.PIPE,
         check=True,
-        encoding="utf-8",
         env={**os.environ, **SAFE_PATH},
     )
-    return [
-        Document(
-            title,
-            tuple(Section(heading, level, tuple(texts)) for heading, level, texts in parts),
-            left_out,
-            group,
-            pair and tuple(pair),
-            language,
-        )
-        for title, parts, left_out, group, pair, language in json.loads(child.stdout)
-    ]
+    found: list[Document] = pickle.loads(child.stdout)  # noqa: S301 (of our own child)
+    return found
 
 
 def _main() -> None:
-    """Read (path, module) pairs as JSON from standard input; write the documents as JSON."""
+    """Read (path, module) pairs from standard input; write their documents."""
     gc.disable()  # syntax trees have no cycles, and the collector would use a sixth of the time
     warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
     found: list[Document] = []
-    for path, module in json.load(sys.stdin):
+    for path, module in pickle.load(sys.stdin.buffer):  # noqa: S301 (of our own parent)
         with suppress(OSError):  # for example a file without read permission
-            found += extract(Path(path).read_bytes(), module)
-    json.dump([astuple(one) for one in found], sys.stdout)
+            found += extract(path.read_bytes(), module)
+    pickle.dump(found, sys.stdout.buffer)
 
 
 def without_references(
     documents: Sequence[Document], references: Sequence[str], counts: dict[str, int]
 ) -> Iterator[Document]:
-    """Yield the documents without sentences that must not be trained on.
+    """Yield the documents without sentences that (nearly) repeat one of `references`.
 
-    Such sentences repeat, or nearly repeat, one of `references`: clean texts and their sentences.
-    The other sentences of a docstring stay. `counts` receives the number of sentences left out.
+    `counts` receives the number of sentences left out.
     """
     found = (text for one in documents for text in (*prose_sentences(one), *_of_pair(one)))
     barred = repeating(found, references)
@@ -162,17 +151,16 @@ def without_references(
 
 
 def _of_pair(document: Document) -> list[str]:
-    """Return the texts of a docstring's pair and their sentences; none without a pair."""
+    """Return the texts of a docstring's pair and their sentences."""
     texts = document.summary_next or ()
     return [part for text in texts for part in (text, *docstring_sentences(text))]
 
 
 def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) -> Pairs:
-    """Split (module, pair) by module into validation and test pairs, without repetitions.
+    """Split (module, pair) by module into validation and test pairs.
 
-    Pairs are dropped if one of their texts repeats, or nearly repeats, a text of another pair or of
-    `exclude`. The order is by a hash of the text, so packages are mixed and no random state is
-    needed.
+    Pairs are dropped if one of their texts (nearly) repeats a text of another pair or of `exclude`.
+    A hash of the text orders the pairs, which mixes packages without a random state.
     """
     ordered = sorted(pairs, key=lambda named: blake2b(repr(named[::-1]).encode()).digest())
     for side in (0, 1):
@@ -218,9 +206,8 @@ _CODE = re.compile(r"[\\{}<>=|@#^~$`\[\]*_]|::|\.\.|\w\(|https?:|\s--?\s*$")
 def is_prose(sentence: str) -> bool:
     """Return true if a string is an English sentence, by simple rules.
 
-    A sentence begins with a capital and ends with a full stop, question or exclamation mark. It has
-    5 to 60 words and no character of code or markup. At least 3 in 4 words are plain words, and at
-    least 1 in 6 is a function word.
+    It has 5 to 60 words, of which 3 in 4 are plain and 1 in 6 a function word, and no character of
+    code or markup.
 
     >>> is_prose("The result is a copy of the input.")
     True
@@ -259,10 +246,9 @@ _MARKUP = re.compile(
 def sections(docstring: str) -> list[tuple[str, list[tuple[int, str]]]]:
     """Return (heading, paragraphs) of each section, with paragraphs as (indentation, text).
 
-    A paragraph is on one line without markup. Code, doctests, tables, directives and the types of
-    parameters are left out. A parameter's description, a list item and the body of a note are
-    paragraphs with a positive indentation. The first section has no heading. An underlined line is
-    a heading; a line such as "Returns:" begins a section without heading.
+    Markup, code, doctests, tables, directives and types of parameters are left out. A parameter's
+    description, a list item and the body of a note have a positive indentation. An underlined line
+    is a heading; a line such as "Returns:" begins a section without heading.
     """
     found: list[tuple[str, list[tuple[int, list[str]]]]] = [("", [])]
     rest: int | None = None  # indentation of lines that continue the last paragraph
@@ -320,7 +306,6 @@ def _visible(docstring: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_markup(text: str) -> str:
-    """Replace roles, links, literals, emphasis and footnote marks by their words."""
     plain = _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
     return " ".join(plain.split())
 
@@ -329,7 +314,6 @@ def extract(source: bytes, module: str) -> list[Document]:
     """Return a document for each docstring with prose; none if the source does not parse.
 
     Each paragraph holds its sentences of prose, joined; `docstring_sentences` splits them again.
-    Licences are left out.
     """
     try:
         docstrings = list(_docstrings(ast.parse(source), PurePath(module).stem))
@@ -357,7 +341,7 @@ def extract(source: bytes, module: str) -> list[Document]:
 
 
 def prose_sentences(document: Document) -> list[str]:
-    """Return the sentences of a document that `extract` made, in order and with repetitions."""
+    """Return the sentences of a document that `extract` made."""
     paragraphs = (text for section in document.sections for text in section.paragraphs)
     return [sentence for text in paragraphs for sentence in docstring_sentences(text)]
 
