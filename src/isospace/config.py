@@ -73,7 +73,7 @@ def _as_list(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names)))]
-"""Names of files, folders and URLs, and of docstrings."""
+"""Names of files and folders, and of docstrings."""
 Output = Annotated[PathOrText | None, Written(short="-o")]
 """A file or folder to write."""
 FirstModel = Annotated[NameOrPath, Written("MODEL", positional=True)]
@@ -94,8 +94,8 @@ class CorpusConfig:
 
     corpus: Files = ()
     """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, PDF, Word, txt),
-    tables (jsonl, csv, tsv, parquet), folders of these, or URLs. - reads standard input; docstrings
-    reads installed Python packages, docstrings:FOLDER those in a folder."""
+    tables (jsonl, csv, tsv, parquet) or folders of these. - reads standard input; docstrings reads
+    installed Python packages, docstrings:FOLDER those in a folder."""
     column: str = "text"
     """Column that holds the text in jsonl, csv, tsv and parquet files."""
     columns: Names = ()
@@ -105,9 +105,8 @@ class CorpusConfig:
     """Column that says how the texts of `columns` relate: entailment, neutral or contradiction, in
     words or as 0, 1 and 2. Only rows of entailment give test pairs."""
     group: str | None = None
-    """Column that groups rows, such as by document or customer (folder for documents); a
-    group is held out as a whole. Default: each document is a group, and so are rows that
-    share or nearly share a text."""
+    """Column that groups rows, such as by customer; a group is held out as a whole. Default: each
+    document is a group, and so are rows that share or nearly share a text."""
     test_relation: RelationName | None = None
     """Relation of documents that gives the validation and test pairs. Default: summary-next for
     docstrings, else the first of title-passage, heading-section, first-rest and neighbours that has
@@ -540,7 +539,7 @@ class EncodeConfig(EncoderSettings):
     model: FirstModel
     """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME)."""
     inputs: Inputs
-    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
+    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
     output: Annotated[PathOrText, Written(short="-o")]
@@ -607,7 +606,7 @@ class IndexConfig(EncoderSettings):
     """Settings of `index`: files to add to a new or an existing index."""
 
     inputs: Inputs = ()
-    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
+    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, - for
     standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
     and on; indexing the file again replaces them."""
     to: PathOrText = Path("index")

@@ -144,7 +144,7 @@ def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
             for name in names:
                 patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
                 loaded.append(load(tmp_path, name))
-                patch.setattr(corpus_module, "build", lambda *args: pytest.fail("built again"))
+                patch.setattr(corpus_module, "Builder", lambda *args: pytest.fail("built again"))
         first, again = loaded
         assert list(again) == list(first) == good
         assert (again.digest, again.counts) == (first.digest, first.counts)

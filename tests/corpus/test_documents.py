@@ -23,7 +23,7 @@ from isospace.corpus.formats import (
     section_boilerplate,
 )
 from isospace.corpus.reading import read_file
-from isospace.corpus.sources import file_source
+from isospace.corpus.sources import find_sources
 
 FILES = Path(__file__).parent / "files"
 needs_mandoc = pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
@@ -668,4 +668,4 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     (tmp_path / "a.md.gz").write_bytes(gzip.compress(b"a " * 1_000_000))
     for name, way_out in (("a.docx", "save it again in a word"), ("a.md.gz", "unpack it yourself")):
         with pytest.raises(UnreadableDocument, match=f"200 times as large.* {way_out}"):
-            read_file(file_source(tmp_path / name, documents=True))
+            read_file(find_sources([str(tmp_path / name)], tmp_path, "utf-8")[0])

@@ -4,7 +4,6 @@ import lzma
 import os
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +20,7 @@ TEXT = Column("text", "`column`")
 
 
 def read(*files, columns=(TEXT,), encoding="utf-8"):
-    sources = find_sources(map(str, files), Path(), encoding)
+    sources = find_sources(map(str, files), Path(), encoding, "lines")
     unreadable(sources, columns)
     return [record for source in sources for record in records.read_records(source, columns)]
 
@@ -121,7 +120,7 @@ def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
     ("name", "content", "message"),
     [
         ("a.txt", b"", r"a\.txt is empty"),
-        ("a.md", b"text", r"a\.md: unknown file type\. Expected \.txt, \.jsonl"),
+        ("a.png", b"text", r"a\.png: unknown file type\. Expected a document \(\.md"),
         ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 .* name its encoding with `encoding`"),
         ("a.txt.gz", b"not compressed", r"a\.txt\.gz cannot be read as \.gz"),
         ("a.txt.gz", gzip.compress(b"cut off" * 9)[:-9], r"cannot be read as \.gz"),
@@ -164,49 +163,7 @@ def test_documents_of_a_folder(tmp_path):
     put(tmp_path, "a.md", "# A\n")
     put(tmp_path, "ls.1.gz", gzip.compress(b".TH LS 1\n"))
     put(tmp_path, "b.txt", "text\n")
-    sources = find_sources([str(tmp_path)], tmp_path, "utf-8", documents=True)
+    sources = find_sources([str(tmp_path)], tmp_path, "utf-8")
     found = [(each.path.name, each.format) for each in sources]
     assert found == [("a.md", "markdown"), ("b.txt", "txt"), ("ls.1.gz", "man")]
     assert read_bytes(sources[2]) == b".TH LS 1\n"
-
-
-@pytest.fixture
-def store():
-    store = fsspec.filesystem("memory")
-    yield store
-    store.store.clear()
-
-
-def read_urls(*names, spool):
-    """(name of the source, its first value) for each row."""
-    sources = find_sources(names, spool, "utf-8")
-    return [(s.name, row[0]) for s in sources for _, row in records.read_records(s, [TEXT])]
-
-
-def test_a_url_is_read_as_the_file_or_the_folder_that_it_names(store, tmp_path):
-    store.pipe({"/b/texts.jsonl.xz": lzma.compress(b'{"text": "one"}\n')})
-    url = "memory://b/texts.jsonl.xz"
-    assert read_urls(url, spool=tmp_path) == [(url, "one")]
-    store.pipe({"/a/sub/c.txt": b"three\n", "/a/b.txt": b"two\n", "/a/d.png": b"\x89PNG"})
-    found = read_urls("memory://a/", spool=tmp_path)
-    assert found == [("memory://a/b.txt", "two"), ("memory://a/sub/c.txt", "three")]
-    assert not list(tmp_path.rglob("*.png"))
-    put(tmp_path, "e.txt", "four\n")
-    (tmp_path / "spool").mkdir()
-    found = read_urls(f"file://{tmp_path}/e.txt", url, spool=tmp_path / "spool")
-    assert found == [(f"file://{tmp_path}/e.txt", "four"), (url, "one")]
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("memory://no.txt", r"^memory://no\.txt cannot be read: "),
-        ("memory://page", r"^memory://page: unknown file type\. Expected \.txt"),
-        ("memory://p", r"^memory://p: no file that isospace reads\. Expected \.txt"),
-        ("nowhere://a.txt", r"^nowhere://a\.txt cannot be read: Protocol not known: nowhere"),
-    ],
-)
-def test_what_cannot_be_read_is_named(store, tmp_path, url, message):
-    store.pipe({"/p/x.png": b"\x89PNG", "/page": b"one\n"})
-    with pytest.raises(UserError, match=message):
-        read_urls(url, spool=tmp_path)

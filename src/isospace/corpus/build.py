@@ -1,7 +1,4 @@
-"""The files that `corpus.Corpus` reads, built from documents or from rows of several texts.
-
-Documents as clean lines, cut to passages, with the role of each line in its document.
-"""
+"""Build the files that `corpus.Corpus` reads, from documents or from rows of several texts."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -68,7 +64,7 @@ from isospace.system.files import hash_of
 logger = logging.getLogger(__name__)
 
 
-class Staging:
+class _Staging:
     """Converter from documents to lines that records role, document and section of each line."""
 
     def __init__(self, config: CorpusConfig, counts: dict[str, int]) -> None:
@@ -80,7 +76,7 @@ class Staging:
         """Number of documents with several passages, a title or a summary."""
 
     def lines(self, documents: Iterable[Document]) -> Iterator[str]:
-        """Yield the lines of all documents in order, except documents without a usable passage."""
+        """Yield the lines of all documents that have a usable passage."""
         for document in documents:
             parts = list(self._passages(document))
             if not parts:
@@ -105,8 +101,7 @@ class Staging:
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """Yield (section, passage) for passages of a usable length; count the other passages."""
-        counts = self._counts
-        size = self._config.passage_words
+        counts, size = self._counts, self._config.passage_words
         cut = list(passages_of(document, size))
         counts["read"] += max(1, len(cut))
         counts["empty"] += not cut
@@ -127,17 +122,13 @@ class Staging:
             yield self._line(Role.REST, rest)
 
     def _line(self, role: Role, text: str) -> str:
-        """Record a line of the document that is read now."""
         self._roles.append(role)
         self._documents.append(len(self._groups) - 1)
         self._sections.append(self._section)
         return text
 
     def structure(self) -> tuple[Structure, NDArray[np.uint64]]:
-        """Return the structure of all lines, and a key of each document's group, (document,).
-
-        If long documents are most of the text, they are cut into several (`cut_long`).
-        """
+        """Return the structure of all lines, and a key of each document's group, (document,)."""
         structure = Structure(
             np.array(self._roles, dtype=np.int8),
             np.array(self._documents, dtype=np.int64),
@@ -151,12 +142,8 @@ class Staging:
         return structure, keys[owners]
 
 
-def document_groups(keys: NDArray[np.uint64], alike: Rows) -> Rows:
-    """Return the group of each document, (document,), from 0 on.
-
-    `keys` come from the user's column or from folders; else each document is a group. Groups are
-    joined if documents of both are `alike`, (pair, 2).
-    """
+def _document_groups(keys: NDArray[np.uint64], alike: Rows) -> Rows:
+    """Group documents by key, and join groups with `alike` documents, (pair, 2)."""
     own = key_groups(keys)
     pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
     return components(pairs)[: len(own)]
@@ -165,8 +152,7 @@ def document_groups(keys: NDArray[np.uint64], alike: Rows) -> Rows:
 def alike_documents(documents: Rows, repeats: Rows, passages: Rows) -> Rows:
     """Pair documents that share half or more of the passages of the shorter one, (pair, 2).
 
-    `documents` has the document of each line; `repeats` has pairs of lines that (nearly) repeat
-    each other; `passages` are the lines that are passages.
+    `documents` has the document of each line, `repeats` pairs of lines that (nearly) repeat.
 
     >>> documents = np.array([0, 0, 1, 1, 2])
     >>> alike_documents(documents, np.array([[2, 0], [4, 1]]), np.arange(5)).tolist()
@@ -190,11 +176,8 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
 
     A document is long if it has more than a tenth of all passages: it could not be held out. A part
     ends at the end of a section, or inside a section with twice the passages of a part. Only
-    documents that are `alone` in their group are cut.
-
-    Returns:
-        The structure with each part as a document, and the original document of each part,
-        (part,), ascending.
+    documents that are `alone` in their group are cut. The second result is the original document of
+    each part, (part,), ascending.
     """
     documents, sections, roles = structure.documents, structure.sections, structure.roles
     passages = structure.passages
@@ -227,23 +210,8 @@ FEWEST_PAIRS = 2
 """Least number of held-out pairs: with fewer, a positive has no alternatives."""
 
 
-def build(
-    folder: Path,
-    config: CorpusConfig,
-    sources: list[Source],
-    excluded: list[str],
-    unreadable: dict[str, UserError],
-) -> None:
-    """Write all files of a corpus into a folder; `unreadable` sources are left out."""
-    builder = _Builder(folder, config, sources, excluded, unreadable)
-    if config.columns:
-        builder.of_examples()
-    else:
-        builder.of_documents()
-
-
 def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
-    """Log the files that were not read, one line for each reason; details are the first file's."""
+    """Log the files that were not read, one line for each reason."""
     found: dict[str, tuple[str, list[str]]] = {}
     for name, error in unreadable.items():
         reason = str(error).removeprefix(name)
@@ -253,56 +221,54 @@ def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
 
 
 @dataclass
-class _Builder:
-    """The build of one corpus: what is read and how, and what happens on the way.
-
-    Attributes:
-        folder: the folder of the corpus.
-        excluded: texts that must not be trained on.
-        unreadable: name -> error of the files that are left out; reading adds documents.
-        counts: what happened to the lines -> number of lines.
-    """
+class Builder:
+    """The build of one corpus: what is read and how, and what happens on the way."""
 
     folder: Path
     config: CorpusConfig
     sources: list[Source]
     excluded: list[str]
+    """Texts that must not be trained on."""
     unreadable: dict[str, UserError]
+    """Name -> error of the files that are left out; reading adds documents."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+
+    def build(self) -> None:
+        """Write all files of the corpus into the folder."""
+        if self.config.columns:
+            self._of_examples()
+        else:
+            self._of_documents()
 
     def _finish(
         self,
         count: int,
-        held: Rows,
-        train: Rows,
-        held_groups: list[str],
         content: tuple[Any, ...],
         pairs: Pairs,
-        same: Rows,
+        held_groups: list[str],
         classes: Sequence[str] = (),
+        **arrays: Any,
     ) -> None:
         """Write what the corpus has besides its lines.
 
         Args:
             count: number of passages or examples, including unused ones.
-            held: positions of the held-out lines, ascending.
-            train: positions of the lines to train on, ascending.
-            held_groups: name of the group of each held-out line.
             content: values that identify the corpus, for its digest.
             pairs: validation and test pairs.
-            same: (line,) a number that lines share if they repeat, or nearly repeat, each other.
+            held_groups: name of the group of each held-out line.
             classes: the labels, sorted.
+            arrays: `held_out`, `train` and other arrays of `Corpus`, by name.
         """
         if self.unreadable:
             self.counts["unreadable files"] = len(self.unreadable)
             _warn_of_unreadable(self.unreadable)
+        held, train = len(arrays["held_out"]), len(arrays["train"])
         self.counts |= {
-            "related to what is held out": count - len(held) - len(train),
-            "held out": len(held),
-            "for training": len(train),
+            "related to what is held out": count - held - train,
+            "held out": held,
+            "for training": train,
         }
-        for name, rows in (("held_out", held), ("train", train), ("same", same)):
-            np.save(self.folder / f"{name}.npy", rows)
+        np.savez(self.folder / "arrays.npz", **arrays)
         names = {"txt": "txt (lines)", "text": "txt (paragraphs)"}
         read = (one.format for one in self.sources if one.name not in self.unreadable)
         formats = Counter(names.get(format, format) for format in read)
@@ -321,7 +287,7 @@ class _Builder:
     def _references(self, of_pairs: Sequence[str] = ()) -> list[str]:
         """Return the clean texts that must not be trained on, and their sentences.
 
-        They are `excluded`, of any language, and texts of docstrings' validation and test pairs.
+        They are `excluded`, in any language, and those `of_pairs` of docstrings.
         """
         texts = [*self.excluded, *of_pairs]
         sentences = (document_sentences(text, language_of(text)) for text in self.excluded)
@@ -330,27 +296,26 @@ class _Builder:
 
     def _documents(self) -> tuple[Pairs, list[str], Iterable[Document]]:
         """Return the pairs of docstrings, the texts not to train on, and the documents."""
-        read = partial(
-            read_documents, config=self.config, counts=self.counts, unreadable=self.unreadable
-        )
+        config, counts = self.config, self.counts
         first = sum(source.format == DOCSTRINGS for source in self.sources)
-        docstrings, others = list(read(self.sources[:first])), read(self.sources[first:])
+        docstrings = list(read_documents(self.sources[:first], config, counts, self.unreadable))
+        others = read_documents(self.sources[first:], config, counts, self.unreadable)
         if not docstrings:
             return Pairs(), self._references(), others
         pairs = Pairs()
-        if self.config.test_relation in (None, SUMMARY_NEXT):
+        if config.test_relation in (None, SUMMARY_NEXT):
             natural = [(one.group, one.summary_next) for one in docstrings if one.summary_next]
             pairs = split_pairs(natural, self.excluded)
         references = self._references([*chain.from_iterable([*pairs.dev, *pairs.test])])
-        prose = without_references(docstrings, references, self.counts)
+        prose = without_references(docstrings, references, counts)
         return pairs, references, chain(prose, others)
 
-    def of_documents(self) -> None:
+    def _of_documents(self) -> None:
         """Build from documents: keep each passage once, with the titles and headings above it."""
         config, folder = self.config, self.folder
         pairs, references, documents = self._documents()
         count = len(references)
-        staging = Staging(config, self.counts)
+        staging = _Staging(config, self.counts)
         with tempfile.TemporaryFile(dir=folder) as staged:
             text, hashes = stage(chain(references, staging.lines(documents)), staged)
             structure, keys = staging.structure()
@@ -359,7 +324,7 @@ class _Builder:
             kept, repeats, counts = select_passages(text, hashes, count, passages, near)
             self.counts |= counts
             alike = alike_documents(structure.documents, repeats - count, structure.passages)
-            groups = document_groups(keys, alike)[structure.documents[kept - count]]
+            groups = _document_groups(keys, alike)[structure.documents[kept - count]]
             amount = min(config.held_out, len(kept) // 10)
             same = kept if near or not amount else same_texts(text, kept, hashes[kept])
             if not near:  # equal passages were kept: they belong together
@@ -373,6 +338,7 @@ class _Builder:
             places = np.searchsorted(lines, kept)
             held_groups = group_names(groups[held], hashes[kept][held, None])
         held, train, same, content = places[held], places[train], kept, (digest, pairs)
+        arrays: dict[str, Any] = {}
         if staging.structured:
             self.counts["documents"] = staging.structured
             found = structure.take(lines - count)
@@ -380,14 +346,14 @@ class _Builder:
             related, nearly = Related.build(found, final, held, train, barred)
             same = nearly if near else first_equal(hashes[lines])
             train = train[related.trained[train]]
-            related.save(folder)
-            np.save(folder / "groups.npy", groups)
+            arrays = related.arrays() | {"groups": groups}
             relation = None if pairs.test else related.evaluation_relation(config.test_relation)
             if relation is not None:
                 pairs = evaluation_pairs(related, relation, final, held, held_groups)
-        self._finish(len(kept), held, train, held_groups, content, pairs, same)
+        arrays |= {"held_out": held, "train": train, "same": same}
+        self._finish(len(kept), content, pairs, held_groups, **arrays)
 
-    def of_examples(self) -> None:
+    def _of_examples(self) -> None:
         """Build from rows of several texts; each row is an example on consecutive lines."""
         config, folder = self.config, self.folder
         keys = array("Q")
@@ -412,13 +378,14 @@ class _Builder:
                 groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
             classes: list[str] = []
             positive = None
+            arrays: dict[str, Any] = {}
             content: tuple[Any, ...] = (digest,)
             if labels:
                 kept = np.array(labels, dtype=object)[rows_kept]
                 names, numbers = np.unique(kept, return_inverse=True)
                 classes = names.tolist()
                 positive = belonging(classes, numbers)
-                np.save(folder / "labels.npy", numbers)
+                arrays["labels"] = numbers
                 content = (*content, classes, hash_of(numbers.tobytes()))
             held, train = hold_out(examples, same, groups, count, positive)
             in_pairs, side = not labels or positive is not None, 0
@@ -435,15 +402,15 @@ class _Builder:
                 held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
                 unit = unit_of(config.group)
                 pairs = Pairs.at(held_pairs, held_groups, *split_groups(held_groups), unit)
-        of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
-        held, train = held * width + side, train * width
-        self._finish(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
+        arrays["same"] = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
+        arrays |= {"held_out": held * width + side, "train": train * width}
+        self._finish(len(examples), content, pairs, held_groups, classes, **arrays)
 
     def _usable(self, keys: array[int], labels: list[str]) -> Iterator[str]:
         """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
 
-        A missing text counts as empty. For each yielded row, `keys` receives a hash of its group
-        if `group` is set (0 for no group), and `labels` its label if `label_column` is set.
+        For each such row, `keys` receives a hash of its group (0 for no group), and `labels` its
+        label, if settings name their columns.
         """
         config, counts = self.config, self.counts
         wanted, width = columns(config), len(config.columns)

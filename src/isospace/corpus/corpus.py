@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus.build import FEWEST_PAIRS, build
+from isospace.corpus.build import FEWEST_PAIRS, Builder
 from isospace.corpus.docstrings import DOCSTRINGS, modules_of, read_docstrings
 from isospace.corpus.examples import evenly
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
 from isospace.corpus.groups import Pairs, Rows, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.passages import passages_of
-from isospace.corpus.reading import FOLDER, columns, find, places
+from isospace.corpus.reading import columns
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import FEW_PAIRS, Related
 from isospace.corpus.sources import Source, find_sources, listed, require_columns
@@ -41,7 +41,6 @@ from isospace.system.files import (
 logger = logging.getLogger(__name__)
 
 SAMPLE = 500
-"""Number of texts to describe a corpus by."""
 _CODE = ("corpus", "statistics", "system")
 """Packages of the code that reads, which is part of the cache's key."""
 _NO_TEXT = ("corpus", "distractors")
@@ -61,15 +60,12 @@ class Corpus(Lines):
         counts: what happened to the lines -> number of lines.
         files: format -> number of files, largest first.
         digest: a hash of the texts, and of the pairs that were taken from docstrings.
-        pairs: natural pairs to evaluate on, never to train on. They come from a relation of
-            held-out documents, from docstrings that were removed from the corpus, or from the
-            anchors and positives of held-out examples.
+        pairs: natural pairs to evaluate on, never to train on.
         columns: columns of the texts of an example; empty if each text is on its own.
         group: the column that groups rows; `None` if rows are grouped by their texts.
         held_groups: the group of each sentence in `held_out()`.
-        validation: positions in `held_out()` of the validation items.
-        test: positions in `held_out()` of the test items; all items are both if there are too few
-            to split.
+        validation, test: positions in `held_out()`; both are all items if these are too few to
+            split.
         train_rows: (n,) positions of the sentences to train on, ascending.
         classes: the labels of the examples, sorted; empty without a label column.
         same: (line,) a number that training texts share if they repeat each other. Near repetitions
@@ -94,17 +90,14 @@ class Corpus(Lines):
         self.group: str | None = about["group"]
         self.held_groups: list[str] = about["held_groups"]
         self.validation, self.test = split_groups(self.held_groups)
-        self._held_rows: Rows = np.load(folder / "held_out.npy")
-        self.train_rows: Rows = np.load(folder / "train.npy")
-        self.same: Rows = np.load(folder / "same.npy")
         self.classes: list[str] = about["classes"]
-        self.labels: Rows | None = None
-        if self.classes:
-            self.labels = np.load(folder / "labels.npy")
-        self.related = Related.load(folder)
-        self.groups: Rows = np.empty(0, np.int64)
-        if self.related is not None:
-            self.groups = np.load(folder / "groups.npy")
+        with np.load(folder / "arrays.npz") as arrays:
+            self._held_rows: Rows = arrays["held_out"]
+            self.train_rows: Rows = arrays["train"]
+            self.same: Rows = arrays["same"]
+            self.labels: Rows | None = arrays["labels"] if self.classes else None
+            self.related = Related.of(arrays)
+            self.groups: Rows = np.empty(0, np.int64) if self.related is None else arrays["groups"]
 
     @property
     def passages(self) -> Rows:
@@ -114,9 +107,7 @@ class Corpus(Lines):
     def holding_out(self, held: NDArray[np.bool_], relation: str) -> Corpus:
         """Return a corpus of the same lines that holds out other passages and has no pairs.
 
-        Args:
-            held: (passage,) true for passages to hold out; whole groups only.
-            relation: the relation that the held-out passages are evaluated by.
+        `held` is (passage,), true for the passages of whole groups; `relation` evaluates them.
         """
         assert self.related is not None
         mine, distinctive = self.related, self.related.distinctive
@@ -138,7 +129,7 @@ class Corpus(Lines):
         return other
 
     def sample(self) -> list[str]:
-        """Return evenly spaced passages."""
+        """Return evenly spaced passages, to describe the corpus by."""
         passages = self.passages
         return [self[passages[place]] for place in evenly(len(passages), SAMPLE)]
 
@@ -149,10 +140,7 @@ class Corpus(Lines):
         if not pairs.test:
             why = f"no relation of the text has {FEW_PAIRS} held-out pairs"
             if self.columns:
-                why = (
-                    f"fewer than {FEWEST_PAIRS} rows that belong together can be held out with "
-                    "both texts"
-                )
+                why = f"fewer than {FEWEST_PAIRS} rows can be held out with both texts"
             return f"halves of held-out sentences: {why}"
         name = pairs.relation or "natural pairs"
         if not pairs.split:
@@ -165,16 +153,11 @@ class Corpus(Lines):
         return _in_words(self.counts)
 
     def held_out(self, places: Rows | None = None) -> list[str]:
-        """Return the held-out sentences, which are for evaluation and never for training.
-
-        Held out are the groups with the smallest hashes. This is a random sample that depends
-        neither on a random state nor on the order of the lines. It hardly changes when text is
-        added. `places` are positions in the sample, such as `test`; default: all.
-        """
+        """Return the held-out sentences at `places`, such as `test`; default: all."""
         return [self[row] for row in self.held_rows(places)]
 
     def held_rows(self, places: Rows | None = None) -> Rows:
-        """Return the positions in the corpus of the sentences that `held_out` returns, in order."""
+        """Return the positions in the corpus of what `held_out` returns."""
         return self._held_rows if places is None else self._held_rows[places]
 
 
@@ -200,13 +183,9 @@ def _in_words(counts: Mapping[str, int]) -> str:
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
     """Read, clean and deduplicate the text, or load the result of an earlier call.
 
-    Args:
-        config: settings: what to read, and how.
-        cache: results are stored in `cache / "corpus"`, under a hash of the input's bytes, the
-            options, the code that reads, and the versions of the parsers.
-        exclude: texts that must not be trained on, such as texts of evaluation pairs. The corpus
-            leaves out these texts, their sentences, and near duplicates of both. With such texts,
-            `group` may name a column of the pairs, and the corpus need not have it.
+    The corpus leaves out the texts of `exclude` that must not be trained on, such as evaluation
+    pairs, their sentences, and near duplicates of both. With such texts, `group` may name a column
+    of the pairs alone.
 
     Raises:
         UserError: the input cannot be read, or no sentence is left.
@@ -220,20 +199,18 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     remove_stale(folder, ".input-*")
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
-        if config.columns:
-            sources = find_sources(config.corpus, Path(spool), config.encoding)
-        else:
-            sources = find(config.corpus, Path(spool), config.encoding, config.layout)
+        sources = find_sources(config.corpus, Path(spool), config.encoding, config.layout)
+        if config.columns and any(source.has_columns for source in sources):
+            # Of a folder, documents such as its README are no rows.
+            sources = [one for one in sources if one.has_columns or not one.in_folder]
         _check(config, sources, bool(excluded))
         bad = unreadable(sources, columns(config))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
-        inputs = [
-            (source.format, source.compression, source.in_folder, _hash(source), place)
-            for source, place in zip(sources, places(sources), strict=True)
-        ]
-        key = _key(options, inputs, excluded)
+        inputs = [(one.format, one.compression, one.in_folder, _hash(one)) for one in sources]
         corpus = built_once(
-            folder / key, lambda new: build(new, config, sources, excluded, bad), Corpus
+            folder / _key(options, inputs, excluded),
+            lambda new: Builder(new, config, sources, excluded, bad).build(),
+            Corpus,
         )
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
@@ -245,19 +222,18 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         )
     if config.group is not None and config.held_out and not corpus.held_groups:
         logger.warning(
-            "`group` %s: nothing is held out, because every group has more texts than `held_out` "
-            "or a tenth of all texts. Leave `group` out, or name smaller groups",
+            "`group` %s: nothing is held out, because every group is too large. Leave `group` out, "
+            "or name groups of at most `held_out` texts and a tenth of all",
             config.group,
         )
     return corpus
 
 
 def docstring_passages(source: Source, words: int | None, cache: Path) -> list[str]:
-    """Return every passage of docstrings once, for an index or for vectors.
+    """Return every passage of docstrings once, of at most `words` words, for an index or vectors.
 
-    A corpus leaves out what would make its evaluation too easy, such as the texts of its validation
-    and test pairs. Here nothing is left out. `words` is the largest size of a passage. The first
-    call keeps the passages in the cache, because reading all installed packages takes a minute.
+    Unlike a corpus, this leaves out no evaluation pairs. The first call keeps the passages in the
+    cache, because reading all installed packages takes a minute.
 
     Raises:
         UserError: the folder is missing or has no Python files.
@@ -276,7 +252,7 @@ def docstring_passages(source: Source, words: int | None, cache: Path) -> list[s
 
 
 def _key(*what: object) -> str:
-    """Return the key of a text in the cache: a hash of what is read, how, and by which code."""
+    """Return a hash of what is read, how, and by which code and parsers."""
     return hash_of(repr((code_hashes(*_CODE), parser_versions(), *what)).encode())
 
 
@@ -289,11 +265,7 @@ def _hash(source: Source) -> str:
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Raise an error if a setting needs columns, and some text or all texts have none.
-
-    With `own_pairs` the caller brings evaluation pairs. Their files may be the only ones with the
-    columns of `group`, `title_column` and `document_column`.
-    """
+    """Raise an error if a setting needs columns that the texts or the user's `own_pairs` lack."""
     if not own_pairs:
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
@@ -303,13 +275,11 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         what = f"`group` {config.group}"
     else:
         return
-    wanted = "csv, tsv, jsonl or parquet files"
-    bare = [source for source in sources if not source.has_columns]
-    if config.group == FOLDER and not config.columns:
-        wanted = "documents; with `layout` paragraphs every txt file is one"
-        bare = [source for source in bare if source.format not in DOCUMENT_FORMATS]
-    if bare:
-        raise UserError(f"{what}: {bare[0].name} has no columns. Expected {wanted}.")
+    for source in sources:
+        if not source.has_columns:
+            raise UserError(
+                f"{what}: {source.name} has no columns. Expected csv, tsv, jsonl or parquet files."
+            )
 
 
 _PARSERS = (

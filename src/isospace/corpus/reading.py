@@ -2,64 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import groupby, islice
-from pathlib import Path
+from contextlib import suppress
+from itertools import groupby
 
-from isospace.config import CorpusConfig, Layout
+from isospace.config import CorpusConfig
 from isospace.corpus import records
-from isospace.corpus.docstrings import read_docstrings
-from isospace.corpus.formats import (
-    DOCUMENT_FORMATS,
-    Document,
-    Section,
-    UnreadableDocument,
-    read_document,
-)
-from isospace.corpus.formats.text import txt_layout
+from isospace.corpus.docstrings import DOCSTRINGS, read_docstrings
+from isospace.corpus.formats import Document, Section, UnreadableDocument, read_document
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import GENERATED_BY, Column, Record
-from isospace.corpus.sources import (
-    FORMATS,
-    STANDARD_INPUT,
-    Source,
-    find_sources,
-    lines_of,
-    read_bytes,
-)
+from isospace.corpus.sources import FORMATS, Source, read_bytes
 from isospace.errors import UserError
 
-FOLDER = "folder"
-"""The value of `group` that groups documents by their folder."""
 GENERATED_ROWS = "generated rows left out"
-"""Name of the count of rows that a language model wrote. A corpus leaves them out because a part of
-it is for evaluation; the setting `queries` reads them for training only."""
+"""Name of the count of rows that a language model wrote. They may train (`queries`), but a part of
+a corpus is for evaluation."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
-_LOOKED_AT = 400
-"""Number of lines that decide between the layouts paragraphs and lines."""
-
-
-def find(files: Iterable[str], spool: Path, encoding: str, layout: Layout | None) -> list[Source]:
-    """Find documents and files of rows, each with its format; for txt files detect the layout."""
-    found = find_sources(files, spool, encoding, documents=True)
-    return [_with_layout(source, layout) for source in found]
-
-
-def _with_layout(source: Source, layout: Layout | None) -> Source:
-    """Set the format of a txt file: "text" for paragraphs, "txt" for lines.
-
-    Without `layout` the first lines decide.
-    """
-    if source.format == "txt" and layout is None:
-        try:
-            layout = txt_layout(line for _, line in islice(lines_of(source), _LOOKED_AT))
-        except UserError:
-            layout = "paragraphs"  # the reader of documents says what is wrong
-    paragraphs = source.format == "txt" and layout == "paragraphs"
-    return replace(source, format="text") if paragraphs else source
 
 
 def columns(config: CorpusConfig) -> list[Column]:
@@ -84,62 +44,35 @@ def own_rows(source: Source, columns: Sequence[Column], counts: dict[str, int]) 
             yield line, tuple(values)
 
 
-def places(sources: Sequence[Source]) -> list[str | None]:
-    """Return each document's path relative to the folder that holds all; `None` for other sources.
-
-    Standard input keeps its name, since the folder of its copy differs each time.
-    """
-    documents = {source.name: source for source in sources if source.format in DOCUMENT_FORMATS}
-    paths = {name: _path(one) for name, one in documents.items() if name != STANDARD_INPUT}
-    root = os.path.commonpath([path.parent for path in paths.values()]) if paths else ""
-    found = dict.fromkeys(documents, STANDARD_INPUT)
-    for name, path in paths.items():
-        found[name] = Path(os.path.relpath(path, root)).as_posix()
-    return [found.get(source.name) for source in sources]
-
-
-def _path(source: Source) -> Path:
-    """Return the resolved path of a document; for a URL its path in the store.
-
-    Only the folder is resolved. If the file is a link, name and folder are those of the link.
-    """
-    in_store = source.name.partition("://")[2]
-    if in_store:
-        return Path("/", in_store)
-    return Path(os.path.realpath(source.path.parent), source.path.name)
-
-
 def read_documents(
     sources: Sequence[Source],
     config: CorpusConfig,
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> Iterator[Document]:
-    """Yield the documents of the files in order; docstrings keep their module as the group.
+    """Yield the documents of the files in order.
 
     `unreadable` has name -> error of files to leave out, and receives those of documents.
 
     Raises:
         UserError: the only file cannot be read, or a row of any file is wrong.
     """
-    for source, place in zip(sources, places(sources), strict=True):
+    for source in sources:
         if source.name in unreadable:
             continue
         documents: Iterable[Document]
         if source.format in FORMATS:
             documents = _rows(source, config, counts)
-        elif place is None:
+        elif source.format == DOCSTRINGS:
             documents = read_docstrings(source.name)
         else:
             try:
-                document = read_file(source)
+                documents = [read_file(source)]
             except UnreadableDocument as error:
                 if len(sources) == 1:
                     raise
                 unreadable[source.name] = error
                 continue
-            folder = (os.path.dirname(place) or ".") if config.group == FOLDER else ""
-            documents = [replace(document, group=folder)]
         for document in documents:
             for what, count in document.left_out.items():
                 counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
@@ -166,11 +99,9 @@ def read_file(source: Source) -> Document:
 
 def _is_utf_8(content: bytes) -> bool:
     """Return true if a text is valid UTF-8 with characters beyond ASCII."""
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return not content.isascii()
+    with suppress(UnicodeDecodeError):
+        return not content.decode().isascii()
+    return False
 
 
 def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Iterator[Document]:

@@ -7,10 +7,10 @@ rest. A docstring has lines for its summary and next paragraph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,19 +248,18 @@ class Related:
         """Count the pairs of each relation to train on."""
         return {name: len(self.to_train(name)) for name in RELATIONS}
 
-    def save(self, folder: Path) -> None:
-        """Write structure and flags to a folder, for `load`."""
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return structure and flags as arrays by name, for `of`."""
         flags = np.stack([self.distinctive, self.held, self.trained])
-        np.savez(folder / "structure.npz", **vars(self.structure), flags=flags)
+        return {**vars(self.structure), "flags": flags}
 
     @classmethod
-    def load(cls, folder: Path) -> Related | None:
-        """Read the file that `save` wrote; `None` if the texts of the corpus have no structure."""
-        if not (folder / "structure.npz").exists():
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Related | None:
+        """Return what gave these `arrays`; `None` if the texts of the corpus have no structure."""
+        if "flags" not in arrays:
             return None
-        with np.load(folder / "structure.npz") as parts:
-            structure = Structure(parts["roles"], parts["documents"], parts["sections"])
-            return cls(structure, *parts["flags"])
+        structure = Structure(*(arrays[name] for name in ("roles", "documents", "sections")))
+        return cls(structure, *arrays["flags"])
 
 
 def barred_lines(

@@ -1,7 +1,4 @@
-"""The files that a user named, with their format (from the name) and their path on disk.
-
-The decompressed bytes and decoded lines of a file, with errors that name the place.
-"""
+"""Find the files that a user named, and open their decompressed bytes and decoded lines."""
 
 from __future__ import annotations
 
@@ -10,21 +7,22 @@ import io
 import logging
 import lzma
 import os
-import posixpath
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import fsspec
 import pyarrow as pa
 
+from isospace.config import Layout
 from isospace.corpus.docstrings import DOCSTRINGS, is_docstrings
 from isospace.corpus.formats import ENDINGS, TOO_LARGE, UnreadableDocument, format_of
+from isospace.corpus.formats.text import txt_layout
 from isospace.errors import UserError, first_line
 from isospace.system.files import most_unpacked
 from isospace.system.settings import with_home
@@ -34,33 +32,29 @@ logger = logging.getLogger(__name__)
 FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
 """Formats of files of rows; each is also the ending of the file's name."""
 COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
-"""Ending of a file's name -> compression."""
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
+_LOOKED_AT = 400
+"""Number of lines that decide between the layouts paragraphs and lines."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file to read.
+    """One file to read, with its format.
 
-    Attributes:
-        path: path on disk.
-        name: name in messages.
-        format: format that selects the parser. A .txt file is "txt" for lines, "text" for
-            paragraphs.
-        compression: "gzip", "zstd", "xz" or None.
-        encoding: encoding that the user named; None: UTF-8.
-        in_folder: true if the file was found in a folder that the user named.
+    A .txt file is "txt" for lines, "text" for paragraphs. Without an `encoding` it is UTF-8.
     """
 
     path: Path
     name: str
+    """Name in messages."""
     format: str
     compression: str | None = None
     encoding: str | None = None
     in_folder: bool = False
+    """True if the file was found in a folder that the user named."""
 
     @property
     def has_columns(self) -> bool:
@@ -111,10 +105,7 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
 
 
 def open_bytes(source: Source) -> BinaryIO:
-    """Open the decompressed bytes of a file.
-
-    Arrow's stream is used because it reports a truncated .zst file.
-    """
+    """Open the decompressed bytes by Arrow, which reports a truncated .zst file."""
     if source.compression == "xz":  # Arrow does not read xz
         return cast(BinaryIO, lzma.open(source.path))
     stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
@@ -122,7 +113,7 @@ def open_bytes(source: Source) -> BinaryIO:
 
 
 def _undecodable(source: Source, encoding: str, error: UnicodeError) -> UserError:
-    """Return the error that names the first undecodable line; read the file again to find it."""
+    """Read the file again to find the first undecodable line, and return its error."""
     place = source.name
     with (
         suppress(UnicodeError),  # UTF-16 has no such lines
@@ -148,7 +139,6 @@ def _why_unreadable(source: Source, error: Exception) -> str:
 
 
 STANDARD_INPUT = "standard input"
-"""Name of the source for standard input."""
 
 _OUTPUTS = (
     {"config.json", "metrics.jsonl"},  # a run
@@ -166,10 +156,7 @@ _WHY_IGNORED = "a licence, a result of isospace, or a format that isospace does 
 def require_columns(
     sources: Iterable[Source], named: Iterable[str], setting: str, column: str | None
 ) -> None:
-    """Raise an error if a column is wanted and no source has columns.
-
-    If some sources have columns, the others are read without the column.
-    """
+    """Raise an error if a column is wanted and no source has columns."""
     if column is not None and not any(source.has_columns for source in sources):
         raise UserError(
             f"`{setting}` {column}: {', '.join(named)} has no columns. Give csv, tsv, jsonl or "
@@ -178,22 +165,24 @@ def require_columns(
 
 
 def find_sources(
-    files: Iterable[str],
-    spool: Path,
-    encoding: str,
-    documents: bool = False,
+    files: Iterable[str], spool: Path, encoding: str, layout: Layout | None = None
 ) -> list[Source]:
-    """Find the files to read: files, files of folders, standard input, URLs and docstrings.
+    """Find the files to read: files, files of folders, standard input and docstrings.
 
     A folder is searched recursively, in sorted order; a warning lists its unsupported files.
-    Standard input is text with a sentence on each line. Standard input, and the file or folder that
-    a URL names (any fsspec URL, such as s3://), are copied into `spool`. Docstrings come first.
+    Standard input, a text on each line, is copied into `spool`. Docstrings come first. Without
+    `layout`, the first lines of a txt file decide whether it has paragraphs.
 
     Raises:
-        UserError: a file is missing or of an unknown kind, a folder has nothing to read, a URL
-            cannot be read, or the encoding is unknown.
+        UserError: a file is missing or of an unknown kind, a folder has nothing to read, or the
+            encoding is unknown.
     """
-    _check_encoding(encoding)
+    try:
+        "".encode(encoding)
+    except (LookupError, UnicodeError):
+        raise UserError(
+            f"`encoding` {encoding}: unknown to Python. Give a name such as utf-8, latin-1 or gbk."
+        ) from None
     files = dict.fromkeys(map(with_home, files))
     require_there(files)
     sources: list[Source] = []
@@ -202,15 +191,14 @@ def find_sources(
             sources.append(Source(Path(file.partition(":")[2]), file, DOCSTRINGS))
         elif file == "-":
             sources.append(_spool_standard_input(spool, encoding))
-        elif "://" in file:
-            for name, copy in _spool_url(file, spool, documents):
-                source = file_source(copy, encoding, documents, name)
-                sources.append(replace(source, in_folder=name != file))
         elif os.path.isdir(file):
-            sources += _folder_sources(Path(file), encoding, documents)
+            sources += _folder_sources(Path(file), encoding)
+        elif source := _source(Path(file), encoding):
+            sources.append(source)
         else:
-            sources.append(file_source(Path(file), encoding, documents))
-    return sorted(sources, key=lambda source: source.format != DOCSTRINGS)
+            raise UserError(f"{file}: unknown file type. Expected {_DOCUMENTS} or {_ROWS}.")
+    sources.sort(key=lambda source: source.format != DOCSTRINGS)
+    return [_with_layout(source, layout) for source in sources]
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -226,60 +214,46 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 def require_there(files: Iterable[str]) -> None:
     """Raise an error if a file or folder is missing, before any is read."""
     for file in files:
-        there = "://" in file or os.path.isdir(file) or os.path.isfile(file)
-        if not (there or file == "-" or is_docstrings(file)):
+        there = os.path.isdir(file) or os.path.isfile(file) or file == "-" or is_docstrings(file)
+        if not there:
             raise UserError(
-                f"{file or '(empty)'}: no such file or folder. Give a path, a URL, - for standard "
-                "input or, where a command reads them, docstrings."
+                f"{file or '(empty)'}: no such file or folder. Give a path, - for standard input "
+                "or, where a command reads them, docstrings."
             )
 
 
-def file_source(
-    path: Path, encoding: str | None = None, documents: bool = False, name: str | None = None
-) -> Source:
-    """Return the source of one file, with the format from its name; `name` is its URL, if any.
+def file_source(path: Path) -> Source:
+    """Return the source of one file of rows, with the format from its name.
 
     Raises:
         UserError: the file is missing, or its ending is unknown.
     """
     if not os.path.isfile(path):
-        raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
-    source = _source(path, encoding, documents)
-    if source is None:
-        raise UserError(f"{name or path}: unknown file type. Expected {_supported(documents)}.")
-    return replace(source, name=name or source.name)
+        raise UserError(f"{path}: no such file. Expected {_ROWS}.")
+    source = _source(path, None)
+    if source is None or source.format not in FORMATS:
+        raise UserError(f"{path}: unknown file type. Expected {_ROWS}.")
+    return source
 
 
-def _check_encoding(encoding: str) -> None:
-    try:
-        "".encode(encoding)
-    except (LookupError, UnicodeError):
-        raise UserError(
-            f"`encoding` {encoding}: unknown to Python. Give a name such as utf-8, latin-1, "
-            "utf-16 or gbk."
-        ) from None
+_ROWS = f".{', .'.join(FORMATS)}, or a text one of them followed by {', '.join(COMPRESSION)}"
+_DOCUMENTS = (
+    f"a document ({', '.join(ending for ending in ENDINGS if ending[1:] not in FORMATS)}, a man "
+    "page such as ls.1)"
+)
 
 
-def _supported(documents: bool) -> str:
-    formats = f".{', .'.join(FORMATS)}, or a text one of them followed by .gz, .zst or .xz"
-    if documents:
-        others = ", ".join(ending for ending in ENDINGS if ending[1:] not in FORMATS)
-        return f"a document ({others}, a man page such as ls.1) or {formats}"
-    return formats
-
-
-def _source(path: Path, encoding: str | None, documents: bool) -> Source | None:
+def _source(path: Path, encoding: str | None) -> Source | None:
     """Return the source of a file, with the format from its name; `None` if it is unknown."""
     compression = COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
-    if ending in FORMATS and not (compression and ending == "parquet"):
-        return Source(path, str(path), ending, compression, encoding)
-    document = format_of(inner.name) if documents else None
-    return Source(path, str(path), document, compression, encoding) if document else None
+    rows = ending in FORMATS and not (compression and ending == "parquet")
+    format = ending if rows else format_of(inner.name)
+    return Source(path, str(path), format, compression, encoding) if format else None
 
 
-def _folder_sources(folder: Path, encoding: str, documents: bool) -> list[Source]:
+def _folder_sources(folder: Path, encoding: str) -> list[Source]:
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
@@ -295,7 +269,7 @@ def _folder_sources(folder: Path, encoding: str, documents: bool) -> list[Source
     for path in sorted(paths):
         # Skip pipes, which have no end. Keep broken links: the reader of the format reports them.
         readable = (path.is_file() or not path.exists()) and path.stem.upper() not in _LICENCES
-        source = _source(path, encoding, documents) if readable else None
+        source = _source(path, encoding) if readable else None
         if source is None:
             ignored.append(str(path))
         else:
@@ -303,8 +277,8 @@ def _folder_sources(folder: Path, encoding: str, documents: bool) -> list[Source
     ignored += outputs
     if not sources:
         raise UserError(
-            f"{folder}: this folder has no file that isospace reads. Expected "
-            f"{_supported(documents)}."
+            f"{folder}: this folder has no file that isospace reads. Expected {_DOCUMENTS} or "
+            f"{_ROWS}."
         )
     if ignored:
         logger.warning("not read: %s: %s", listed(ignored, most=3), _WHY_IGNORED)
@@ -320,28 +294,12 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
     return Source(path, STANDARD_INPUT, "txt", encoding=encoding)
 
 
-def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
-    """Copy the file, or the supported files of the folder, that a URL names."""
-    folder = spool / f"url-{len(list(spool.glob('url-*')))}"
-    try:
-        store, place = fsspec.core.url_to_fs(url)
-        names = {place: posixpath.basename(place)}
-        # To fsspec every page of a web server is a folder of the pages that it links to.
-        if (url.endswith("/") or not url.startswith("http")) and store.isdir(place):
-            found = {path: posixpath.relpath(path, place) for path in sorted(store.find(place))}
-            names = {
-                path: name
-                for path, name in found.items()
-                if not name.startswith("../") and _source(Path(name), None, documents)
-            }
-        copies = [folder / name for name in names.values()]
-        for copy in copies:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-        store.get(list(names), list(map(str, copies)))
-    except Exception as error:  # every store has errors of its own
-        raise UserError(f"{url} cannot be read: {first_line(error)}.") from error
-    if not names:
-        raise UserError(f"{url}: no file that isospace reads. Expected {_supported(documents)}.")
-    if list(names) == [place]:
-        return [(url, folder / names[place])]
-    return [(f"{url.rstrip('/')}/{name}", folder / name) for name in names.values()]
+def _with_layout(source: Source, layout: Layout | None) -> Source:
+    """Set the format of a txt file: "text" for paragraphs, "txt" for lines."""
+    if source.format == "txt" and layout is None:
+        try:
+            layout = txt_layout(line for _, line in islice(lines_of(source), _LOOKED_AT))
+        except UserError:
+            layout = "paragraphs"  # the reader of documents says what is wrong
+    paragraphs = source.format == "txt" and layout == "paragraphs"
+    return replace(source, format="text") if paragraphs else source

@@ -311,8 +311,8 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _place(name: str) -> PurePath:
-    """Return the place of a text; its name for standard input, URLs and installed docstrings."""
-    if name in ("-", DOCSTRINGS) or "://" in name:
+    """Return the place of a text; its name for standard input and installed docstrings."""
+    if name in ("-", DOCSTRINGS):
         return PurePath(name)
     return Path(name.partition(":")[2] if is_docstrings(name) else name).resolve()
 

@@ -144,9 +144,9 @@ def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress
 def _name(source: Source, root: Path) -> tuple[str, str | None]:
     """Return a source's name for ids, and its name as a file; a path's spelling does not matter.
 
-    Docstrings, standard input and copies from a URL are no files.
+    Docstrings and standard input are no files.
     """
-    if source.name in (DOCSTRINGS, STANDARD_INPUT) or "://" in source.name:
+    if source.name in (DOCSTRINGS, STANDARD_INPUT):
         return source.name, None
     path = expanded(source.path).resolve()
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

@@ -24,9 +24,9 @@ from isospace.corpus.corpus import docstring_passages
 from isospace.corpus.docstrings import DOCSTRINGS
 from isospace.corpus.formats import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.passages import passages_of
-from isospace.corpus.reading import find, read_file, row_document
+from isospace.corpus.reading import read_file, row_document
 from isospace.corpus.records import Column
-from isospace.corpus.sources import Source, require_columns
+from isospace.corpus.sources import Source, find_sources, require_columns
 from isospace.errors import UserError
 from isospace.system.files import cache_folder
 from isospace.system.unicode import normalise, without_surrogates
@@ -173,7 +173,7 @@ def open_texts(
         UserError: an input cannot be read; the message has the reason.
     """
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
-        sources = find(inputs, Path(spool), reading.encoding, reading.layout)
+        sources = find_sources(inputs, Path(spool), reading.encoding, reading.layout)
         without_columns = [source.name for source in sources if not source.has_columns]
         if reading.id_column is not None and without_columns:
             raise UserError(
