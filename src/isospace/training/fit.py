@@ -113,9 +113,6 @@ class Fit:
                 message says how to continue.
         """
         run = self.run
-        if self.config.trackers:
-            self.accelerator.project_configuration.logging_dir = str(run.folder)
-            self.accelerator.init_trackers("isospace")
         try:
             with working_in(run.folder, self._how_to_resume, "checkpoints/.lock"):
                 if run.last_checkpoint.is_file():
@@ -127,9 +124,6 @@ class Fit:
                 f"`learning_rate` below {self.config.learning_rate:g}. The last good checkpoint "
                 f"is {run.last_checkpoint} (step {self._saved_step})"
             ) from error
-        finally:
-            for tracker in self.accelerator.trackers:
-                tracker.finish()
 
     def _read_checkpoint(self) -> None:
         state = checkpoint.load(self.run.last_checkpoint)
@@ -198,7 +192,6 @@ class Fit:
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
                     self.run.log("step", values)
-                    self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
                 evaluated = loop.step in due
                 if evaluated:
                     advance(0, "evaluating ...")
@@ -276,7 +269,6 @@ class Fit:
         if self.main:
             step, newest = self.loop.step, self.evaluations.measured[-1]
             self.run.log("evaluation", newest)
-            self.accelerator.log({f"evaluation/{k}": v for k, v in newest.items()}, step)
             if step:
                 of = f"step {step} of {self.loop.total_steps}"
                 self.progress.line("evaluation", f"{of}: {self.evaluations.newest}")
