@@ -58,6 +58,13 @@ def test_what_is_no_configuration_is_refused(text, tmp_path):
     assert "`" not in str(refused.value)  # keys of JSON are no settings
 
 
+def test_settings_without_the_objective_are_not_those_of_simcse(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"text": {"corpus": ["a.txt"]}, "model": "minilm"}))
+    with pytest.raises(UserError, match=r"config\.json: .* the key \w+ is missing"):
+        read_settings(path, TrainConfig)
+
+
 def test_json_is_checked_like_python(tmp_path):
     wrong = {"objective": {"name": "simsce"}}
     path = tmp_path / "config.json"

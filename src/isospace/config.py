@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, fields
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -362,8 +362,9 @@ def read_settings(path: Path, kind: type[Settings]) -> Settings:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        if "text" not in values:
-            raise ValueError("the key text is missing")
+        for setting in fields(kind):
+            if setting.name not in values:
+                raise ValueError(f"the key {setting.name} is missing")
         return kind(**values)
     except (OSError, ValueError, TypeError, RecursionError, UserError) as error:
         raise UserError(
