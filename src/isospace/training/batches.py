@@ -131,10 +131,7 @@ class Order:
             about = examples.summary or (examples.source.corpus.summary if examples.source else "")
             why = f"fewer than a batch of {size}"
             if len(examples) >= size:
-                why = (
-                    f"no batch of {size} without two {unit} of one document or with nearly the "
-                    "same text"
-                )
+                why = f"no batch of {size} without two {unit} of one document or alike"
             raise TooLittle(
                 f"{number_of(len(examples), unit)} to train on ({about}), {why}. Give more text; "
                 "`isospace train` also takes a smaller `batch_size`"
@@ -161,11 +158,10 @@ class Order:
 
 
 def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:
-    """Form batches in which no two examples share an origin.
+    """Form full batches (batch, size) of positions in which no two examples share an origin.
 
-    An example that shares an origin with the current batch waits for the next one. `order` is (n,)
-    positions of the examples in the order to use them, `origins` (example, n). The result has the
-    positions in full batches, (batch, size).
+    Such an example waits for the next batch. `order` (n,) has the positions, `origins` is
+    (example, n).
 
     >>> batches_without_shared_origin(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
     array([[0, 2],
@@ -210,8 +206,7 @@ class _Source:
     text: int
     edit: Edit | None
     perturb: Perturbation | None
-    stream: int
-    """Edits with equal streams make equal draws."""
+    stream: int  # edits with equal streams make equal draws
     changes_embeddings: bool
 
 
@@ -239,20 +234,17 @@ class Sources:
         if needed and self.vocabulary.mask is None:
             raise UserError(
                 f"{encoder.source}: its tokenizer has no mask token, which this objective needs. "
-                "Use an encoder that was pre-trained by masking, such as BERT's relatives"
-                f"{without_mask and f', or set {without_mask}'}"
+                f"Use a relative of BERT{without_mask and f', or set {without_mask}'}"
             )
         if any(view.edit for view in plan) and encoder.pooling == "mask":
             raise UserError(
                 f"{encoder.source}: its tokenizer puts a template around every text, and this "
                 "objective would edit the template. Use an encoder without one"
             )
-        if any(view.changes_embeddings for view in plan) and (
-            why := embedding_refusal(encoder.transformer)
-        ):
+        changes = any(view.changes_embeddings for view in plan)
+        if changes and (why := embedding_refusal(encoder.transformer)):
             raise UserError(
-                f"{encoder.source}: {why}, which this objective needs. Use an encoder such as "
-                "BERT's relatives"
+                f"{encoder.source}: {why}, which this objective needs. Use a relative of BERT"
             )
         sources = [_source(view, place) for place, view in enumerate(plan)]
         self._distinct = list(dict.fromkeys(sources))
@@ -263,8 +255,8 @@ class Sources:
     ) -> Batch:
         """Return the padded ids of every source from the token ids of texts (text, example).
 
-        The seed, the numbers of the examples (`rows`) and of the micro-batch determine the draws,
-        so that all processes draw alike.
+        The seed and the numbers of example (`rows`) and micro-batch determine the draws, so that
+        all processes draw alike.
         """
         inputs = [
             [

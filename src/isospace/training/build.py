@@ -33,12 +33,10 @@ class PassPlan:
     """The passes through the encoder in an update, and the views that the objective gets.
 
     Attributes:
-        views: the passes.
         ways: the directions in which the objective is computed (two for pairs), each with the
             position in `views` of each view of the objective. The loss is the mean over them.
         texts: number of texts of an example, mined ones included.
-        candidates: positions in `views` of the mined texts. The objective gets them in the first
-            direction only.
+        candidates: positions in `views` of the mined texts, for the first direction only.
         inputs: views whose tokens the objective reads, of the first direction and then the second.
     """
 
@@ -52,9 +50,8 @@ class PassPlan:
     def from_config(cls, config: TrainConfig) -> PassPlan:
         """Return the plan of a training; with pairs, its objective must have `takes_pairs`.
 
-        With pairs, the first view and views `of_anchor` encode one text, and all others the other
-        text. The second direction exchanges the texts; both share passes where they can. Each mined
-        text is passed once.
+        With pairs, the first view and views `of_anchor` encode one text, all others the other. The
+        second direction exchanges the texts; both share passes where they can.
         """
         plan, mined = cls.of_objective(config.objective, config.views != "dropout"), config.mined
         passes = tuple(View(text=plan.texts + number) for number in range(mined))
@@ -99,8 +96,8 @@ def _places(way: Sequence[View], views: Sequence[View]) -> tuple[int, ...]:
 def has_equal_views(views: Sequence[View], inputs: Sequence[int], rates: Sequence[float]) -> bool:
     """Return true if two views are equal because the encoder has no dropout.
 
-    `inputs` (view,) is the number of the input of each view, and `rates` are the encoder's dropout
-    rates. Two views may both be clean by their own rate of 0.
+    `inputs` (view,) numbers the input of each view, `rates` are the encoder's dropout rates. Two
+    views may both be clean by their own rate of 0.
     """
     noisy = [
         (number, view.read)
@@ -121,11 +118,7 @@ class Parts(NamedTuple):
 
 
 def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
-    """Build the parts of a training.
-
-    `classes` is the number of label classes, for objectives that read labels. It does not change
-    the saved model.
-    """
+    """Build the parts of a training for a number of label classes."""
     objective = config.objective
     plan = PassPlan.from_config(config)
     reads_tokens = objective.inputs or any(view.read != "pooled" for view in plan.views)
@@ -162,12 +155,10 @@ class Training:
     """Everything that an update reads and changes.
 
     Attributes:
-        encoder: the encoder; trained in place.
         shipped: the encoder as it is measured and saved, sharing its weights.
         modules: the head, and the auxiliary networks and memories by name.
         frozen: names in `modules` of those that never change.
-        digests: setting -> hash of the module that it names and that never changes, or of the
-            teacher.
+        digests: setting -> hash of the frozen module or of the teacher that it names.
     """
 
     config: TrainConfig
@@ -208,10 +199,10 @@ def build_training(
     labels: np.ndarray | None = None,
     lists: Lists | None = None,
 ) -> Training:
-    """Build everything that updates read and change.
+    """Build everything that updates read and change; the encoder is trained in place.
 
-    The encoder is trained in place. `tokens` (text,) has the tokenised corpus once for each text of
-    an example, with the prompt of that text's side. `labels` (example,) are classes from 0 on.
+    `tokens` (text,) has the corpus once for each text of an example, tokenised with the prompt of
+    that text's side. `labels` (example,) are classes from 0 on.
     """
     special = encoder.tokenizer.num_special_tokens_to_add()
     examples = examples.long_enough(config, tokens[0].lengths - special)

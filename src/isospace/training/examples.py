@@ -1,7 +1,4 @@
-"""Training examples: numbered texts, or pairs of texts that belong together.
-
-Training queries from a file: logged by people, or written by another program.
-"""
+"""Training examples: numbered texts, pairs of texts that belong together, queries from a file."""
 
 from __future__ import annotations
 
@@ -49,15 +46,7 @@ class Queries:
 
 
 def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
-    """Read the distinct queries of a file that may be trained on.
-
-    A row has a query and optionally its passage: in the first two columns, or under names such as
-    query and passage.
-
-    Raises:
-        UserError: the file cannot be read, has other columns, or has no query; the message names
-            its line.
-    """
+    """Read the distinct queries of a file that may be trained on."""
     found = rows_of_queries(path)
     held = list(dict.fromkeys(_held_out(config, corpus)))
     refused = repeating((text for row in found for text in row if text), held)
@@ -70,7 +59,10 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
 
 
 def rows_of_queries(path: Path) -> list[tuple[str, str]]:
-    """Return the distinct (query, passage) rows of a file; a missing passage is empty."""
+    """Return the distinct (query, passage) rows of a file; a missing passage is empty.
+
+    They are in the first two columns, or under names such as query and passage.
+    """
     found: dict[tuple[str, str], None] = {}
     for line, row in read_rows(file_source(path), _is_header):
         cells = row
@@ -83,10 +75,8 @@ def rows_of_queries(path: Path) -> list[tuple[str, str]]:
                 )
             cells = [row[name] for name in names]
         if len(cells) > 2 or not all(isinstance(cell, str | None) for cell in cells):
-            raise UserError(
-                f"`queries` {path}:{line}: {len(cells)} values, expected a query, or a query "
-                "and its passage"
-            )
+            values = f"`queries` {path}:{line}: {len(cells)} values"
+            raise UserError(f"{values}, expected a query, or a query and its passage")
         query, passage = ([clean(cell or "") for cell in cells] + ["", ""])[:2]
         if query:
             found[query, passage] = None
@@ -123,16 +113,15 @@ def _is_header(cells: Sequence[str]) -> bool:
 Rows = NDArray[np.int64]
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
-"""Length of a crop as a share of the passage's tokens, up to the encoder's limit (Izacard et al.
-2022, appendix). A share of a text that was cut for training would be only a few words."""
+"""Length of a crop as a share of the passage's tokens before training cuts it (Izacard et al. 2022,
+appendix). A share of a cut text would be only a few words."""
 
 
 @dataclass(frozen=True)
 class Texts:
     """Numbered texts: the lines of the corpus, then added texts of a file of queries.
 
-    `origins` (text, m) has the document of each text, if the corpus has documents, and a number
-    that equal and nearly equal texts share.
+    `origins` (text, m) has each text's document, if any, and a number that similar texts share.
     """
 
     corpus: Corpus
@@ -161,7 +150,7 @@ class Texts:
 
     @property
     def documents(self) -> Rows:
-        """(text,) document of each text, or a number that equal and nearly equal texts share."""
+        """(text,) document of each text, or a number that similar texts share."""
         return self.origins[:, 0]
 
     @property
@@ -205,11 +194,9 @@ class Examples:
     Attributes:
         rows: (example, text) numbers of the texts of each example.
         source: the texts with these numbers, if they are from a corpus.
-        origins: (example, n) origins of the example's texts, as in `Texts.origins`. Two examples of
-            a batch never share one. `None`: no restriction.
-        cropped: (example,) true if random crops replace the texts; `None`: no example is cropped.
+        origins: (example, n) of `Texts.origins`, none of which two examples of a batch share.
+        cropped: (example,) true if random crops replace the texts.
         unanswered: (example,) true for a query without a passage yet; its row has the query twice.
-            `None`: no such example.
         summary: a description for people.
     """
 
@@ -222,7 +209,7 @@ class Examples:
 
     @classmethod
     def from_lines(cls, anchors: Rows, count: int = 1, source: Texts | None = None) -> Examples:
-        """Return examples of `count` consecutive lines that start at `anchors`."""
+        """Return examples of `count` lines from each of `anchors` on."""
         return cls(anchors[:, None] + np.arange(count), source)
 
     @classmethod
@@ -267,10 +254,7 @@ class Examples:
         return len(self.rows)
 
     def mean_tokens(self, tokens: Sequence[Tokens], longest: float = np.inf) -> float:
-        """Return the mean number of tokens of an example; each text or crop counts once.
-
-        `longest`: the number of tokens to which texts and crops will still be cut.
-        """
+        """Return the mean number of tokens of an example, its texts and crops cut to `longest`."""
         total = 0.0
         for of_text, rows in zip(tokens, self.rows.T, strict=True):
             lengths = of_text.lengths[rows]
@@ -308,9 +292,9 @@ class Examples:
         )
 
     def long_enough(self, config: TrainConfig, lengths: Rows) -> Examples:
-        """Return the examples whose first text is long enough for the objective.
+        """Return the examples whose first text has the tokens that the objective needs.
 
-        `lengths` is (text,), in tokens. Examples that do not fill a batch are refused.
+        `lengths` is (text,), in tokens.
         """
         needed = config.objective.tokens_needed
         if not needed:
@@ -319,9 +303,8 @@ class Examples:
         if len(found) < config.batch_size:
             raise TooLittle(
                 f"`corpus` {' '.join(config.text.corpus)}: {len(found)} of {len(self)} texts have "
-                f"the {needed} tokens that this objective needs of each, fewer than a batch of "
-                f"{config.batch_size}. Give documents, in passages that are long enough "
-                "(`passage_words`), or set the objective to shorter spans"
+                f"the {needed} tokens that this objective needs, fewer than a batch of "
+                f"{config.batch_size}. Give longer passages (`passage_words`), or set shorter spans"
             )
         return found
 
@@ -336,7 +319,7 @@ class Examples:
 
     @property
     def pairs(self) -> Rows:
-        """Return (pair, 2): first and last text of all examples that are not unanswered."""
+        """(pair, 2) first and last text of all examples that are not unanswered."""
         rows = self.rows if self.unanswered is None else self.rows[~self.unanswered]
         return rows[:, [0, -1]]
 
@@ -349,11 +332,7 @@ class Examples:
         return replace(self, rows=rows, origins=origins, unanswered=None)
 
     def related_texts(self, most: int) -> tuple[list[str], list[str]]:
-        """Return the two sides of at most `most` pairs, spread evenly over all pairs.
-
-        Pairs of equal texts, crops and queries without a passage are left out, because they hold
-        no two different texts that belong together.
-        """
+        """Return the two sides of at most `most` pairs of two different texts, spread evenly."""
         rows = self.rows if self.cropped is None else self.rows[~self.cropped]
         rows = rows[rows[:, 0] != rows[:, 1], :2]  # a query without an answer is on both sides
         kept = self._differing(rows[evenly(len(rows), most)])
@@ -402,10 +381,8 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
 
 
 def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:
-    """Return (text,) the mean length of crops, of which at most `most` tokens are read.
-
-    A crop grows with its share of the text until it has `most` tokens.
-    """
+    """Return (text,) the mean length of crops, of which at most `most` tokens are read."""
+    # A crop grows with its share of the text until it has `most` tokens.
     full = np.clip(most / np.maximum(lengths, 1), SHORTEST_CROP, LONGEST_CROP)
     below = lengths * (full**2 - SHORTEST_CROP**2) / 2
     above = np.where(full < LONGEST_CROP, np.minimum(most, lengths) * (LONGEST_CROP - full), 0.0)
@@ -415,10 +392,7 @@ def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:
 def crop(
     ids: NDArray[Any], random: np.random.Generator, vocabulary: Vocabulary, before: int = 0
 ) -> NDArray[Any]:
-    """Draw consecutive tokens of a text (independent cropping, Izacard et al. 2022).
-
-    `before` is the number of tokens of the prompt and before it; they stay.
-    """
+    """Draw consecutive tokens of a text (Izacard et al. 2022); the first `before` tokens stay."""
     inner = vocabulary.inner(ids)
     first = max(inner.start, before)
     words = ids[first : inner.stop]

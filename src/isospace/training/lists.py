@@ -45,7 +45,6 @@ class Lists:
 
     Attributes:
         ranker: finds the nearest texts in the corpus.
-        teacher: scores the texts; `None` without a teacher.
         mined: number of candidates of an example.
         pool: (n,) lines that can be candidates, ascending.
         numbers: (line,) number of each line's document, or of the text itself.
@@ -66,14 +65,11 @@ class Lists:
         return np.append(self.pairs[first:last, 1], number)
 
     def candidates(self, rows: Rows, micro: int) -> Rows:
-        """Mine texts that are near the first text of each example and do not belong to it.
+        """Draw (example, mined) lines near the first text of `rows` (example, text) of lines.
 
-        They are drawn among the `DEPTH` nearest texts. Texts of the example's documents and texts
-        that are probably right too are left out. Texts with a score in the teacher's file come
-        first. If there are too few, random texts of the corpus fill up.
-
-        `rows` are (example, text) lines, the result (example, mined) lines. The seed, the lines and
-        the number of the micro-batch determine the draws, so that all processes draw alike.
+        They are among the `DEPTH` nearest. Texts of the example's documents, and those that are
+        probably right too, are left out. Texts with a score in the teacher's file come first, and
+        random texts fill up. All processes draw alike, by seed, lines and micro-batch.
         """
         found = np.empty((len(rows), self.mined), np.int64)
         step = max(1, BLOCK // len(self.pool))
@@ -105,29 +101,23 @@ class Lists:
         return found
 
     def scores(self, rows: Rows, second: Rows, first: int) -> ScoreMatrix | None:
-        """Score the lists of examples by the teacher.
+        """Return the teacher's scores (example, batch + mined), NaN without one.
 
         `rows` is (example, text + mined) lines, candidates last; `second` (batch,) the last texts
-        of the whole batch, in which the examples begin at `first`. Return (example, batch + mined),
-        NaN without a score; `None` without a teacher.
+        of the whole batch, in which the examples begin at `first`.
         """
         if self.teacher is None:
             return None
         own = np.arange(len(rows))
         scores = self.teacher.scores(rows[:, 0], second)
-        lines = np.concatenate(
-            [second[first + own, None], rows[:, rows.shape[1] - self.mined :]], 1
-        )
+        candidates = rows[:, rows.shape[1] - self.mined :]
+        lines = np.concatenate([second[first + own, None], candidates], axis=1)
         of_own = self.teacher.scores(rows[:, 0], lines)
         scores[own, first + own] = of_own[:, 0]
         return np.concatenate([scores, of_own[:, 1:]], axis=1)
 
     def best(self, queries: Rows) -> Rows:
-        """Return the best text of the pool for each query, (query,).
-
-        It is the nearest text, or with a teacher the one with the highest score among the `DEPTH`
-        nearest.
-        """
+        """Return (query,) the nearest text, or the teacher's best among the `DEPTH` nearest."""
         found = np.empty(len(queries), np.int64)
         step = max(1, BLOCK // len(self.pool))
         for start in range(0, len(queries), step):
@@ -152,11 +142,7 @@ def make_lists(
     select_weight: Callable[[Encoder], float],
     progress: Progress,
 ) -> Lists:
-    """Build the lists of a run; encode what is not in the cache.
-
-    Examples may include queries without a passage. `select_weight` returns the weight of BM25
-    for an encoder; `progress` shows the teacher and its cost.
-    """
+    """Build the lists of a run; `select_weight` returns the weight of BM25 for an encoder."""
     numbers = examples.texts.documents
     pool = _pool(config, corpus, numbers)
     others = len(np.unique(numbers[pool])) - 2
@@ -174,7 +160,7 @@ def make_lists(
     teacher, description = None, "no teacher; the base model ranks the candidates"
     if config.teacher is not None:
         teacher, description = _teacher(config, base_model, sides, cosines, select_weight)
-    ranker = teacher if teacher is not None and teacher.ranks_all else cosines(base_model)
+    ranker = teacher if teacher and teacher.ranks_all else cosines(base_model)
     size = len(np.union1d(sides.queries, sides.texts))
     seconds = time.monotonic() - began
     progress.line("teacher", f"{description}; {size:,} texts, {seconds:.0f} s")
@@ -220,7 +206,7 @@ def gives_cosines(teacher: str) -> bool:
 
 
 def _cross_encoder(teacher: str) -> str | None:
-    names = names_of(teacher)
+    names = _names(teacher)
     encoders = [name.removesuffix(BM25) for name in names]
     found = next((name for name in encoders if name != "base" and is_cross_encoder(name)), None)
     if found is not None and names != [found]:
@@ -231,8 +217,7 @@ def _cross_encoder(teacher: str) -> str | None:
     return found
 
 
-def names_of(teacher: str) -> list[str]:
-    """Return the names in `teacher`; each may end in `BM25`."""
+def _names(teacher: str) -> list[str]:
     return [name.strip() for name in teacher.split(",")]
 
 
@@ -251,14 +236,13 @@ def _teacher(
     if (cross := _cross_encoder(config.teacher)) is not None:
         if not config.mined:
             raise UserError(
-                f"`teacher` {cross}: a cross-encoder scores mined texts, and none are mined. Set "
-                "`mined`, such as 4"
+                f"`teacher` {cross}: a cross-encoder scores mined texts. Set `mined`, such as 4"
             )
         scorer = CrossEncoderTeacher(cross, str(base_model.device), sides.read)
         return scorer, f"cross-encoder {cross}"
     teachers: list[Teacher] = []
     descriptions = []
-    for name in names_of(config.teacher):
+    for name in _names(config.teacher):
         own = name.removesuffix(BM25)
         encoder = base_model
         if own != "base":

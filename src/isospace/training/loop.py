@@ -33,10 +33,7 @@ _RECENT = 20
 class Step:
     """The outcome of an update; the first `step` is 1.
 
-    Attributes:
-        sentences: sentences seen so far by all processes.
-        gradient_norm: norm of the gradient before clipping.
-        seconds: wall-clock seconds of this update.
+    `sentences` were seen so far by all processes; the norm is that before clipping.
     """
 
     step: int
@@ -117,10 +114,7 @@ class Loop:
         return self.training.batches.tokens_per_example * self.sentences_per_step
 
     def seconds_per_step(self) -> float:
-        """Time the first updates at a learning rate of 0, and return the median seconds.
-
-        Call it before the first update. It changes no weight, optimiser state or random state.
-        """
+        """Time the first updates at a learning rate of 0, and return the median; change nothing."""
         auxiliary = copy.deepcopy(self._auxiliary_state())
         seconds, terms = [], dict[str, float]()
         with restored_random_state():
@@ -145,7 +139,7 @@ class Loop:
         modules.load_state_dict({**modules.state_dict(), **state})  # frozen weights stay
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the run for a checkpoint, without the random states."""
+        """Return the state for a checkpoint, without the random states."""
         return {
             "step": self.step,
             "total_steps": self.total_steps,
@@ -172,9 +166,8 @@ def evaluation_steps(
 ) -> list[int]:
     """Return the updates after which a training is evaluated, evenly spaced up to the last update.
 
-    With `earliest`, evaluations are added at half of the first one's update, at a quarter, and so
-    on, but none before that update. `last` is the last update that was evaluated. An evaluation
-    that would follow it after less than half of the usual distance is left out.
+    Evaluations are added at half of the first one's update, at a quarter, ..., down to `earliest`.
+    One that would follow the `last` done after less than half the usual distance is left out.
 
     >>> evaluation_steps(300, 2), evaluation_steps(300, 2, earliest=24)
     ([150, 300], [38, 75, 150, 300])
@@ -194,9 +187,9 @@ def evaluation_steps(
 
 
 def budgeted_updates(loop: Loop) -> tuple[int, str]:
-    """Return the budget of the settings in updates, and a message if it is too small to fine-tune.
+    """Return the budget in updates, and a message if it is too small to fine-tune.
 
-    A loop whose budget is in minutes must not have done any update.
+    It times updates if the budget is in minutes; call it before the first one.
     """
     amount, unit = loop.training.config.budget
     match unit:

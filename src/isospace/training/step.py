@@ -42,10 +42,9 @@ class Diverged(Exception):
 def update(
     training: Training, number: int, learning_rate: float, first_terms: dict[str, float]
 ) -> tuple[dict[str, float], float]:
-    """Do one update; return the terms of the loss, and the gradient norm before clipping.
+    """Do the update `number`, from 0 on; return the terms and the gradient norm before clipping.
 
-    `number` counts updates from 0 on. `first_terms` has the largest absolute value of each term in
-    the first ten updates, and is kept up to date.
+    `first_terms`, the largest absolute value of each term in the first ten updates, is updated.
 
     Raises:
         Diverged: a term or the gradient has diverged; nothing is updated.
@@ -90,9 +89,8 @@ def backward(training: Training, number: int) -> tuple[dict[str, float], list[Vi
 def encode(training: Training, batch: Batch) -> list[Tensor]:
     """Encode this process's batch: a tensor (batch, dim) for each view of the plan.
 
-    With `pass_tokens`, the batch is encoded in parts that keep no activations. The backward pass
-    encodes each part again with the same noise, so that only one part needs memory at a time.
-    Source: Gao et al. 2021, https://arxiv.org/abs/2101.06983.
+    With `pass_tokens`, parts of the batch keep no activations; the backward pass encodes each part
+    again with the same noise (gradient caching, Gao et al. 2021, arXiv 2101.06983).
     """
     if (most := training.config.pass_tokens) is None:
         return _encode(training, batch)
@@ -135,10 +133,9 @@ def _encode(training: Training, batch: Batch) -> list[Tensor]:
 
 
 def make_views(training: Training, batch: Batch, vectors: Sequence[Tensor]) -> list[Views]:
-    """Gather the vectors of all processes, project them, and build the objective's views.
+    """Gather the vectors (view, batch, dim) of all processes, project them, and build the views.
 
-    Vectors are (view, batch, dim), as `encode` returns them. For pairs the result has two
-    directions.
+    For pairs the result has two directions.
     """
     plan, of_view, made = training.plan, training.batches.sources.of_view, list(vectors)
     tokens = {}
@@ -183,9 +180,8 @@ def loss_terms(objective: Objective, ways: Sequence[Views]) -> dict[str, Tensor]
 def gather(local: Tensor) -> Tensor:
     """Gather views (view, batch, dim) of all processes, with gradients for the own rows.
 
-    Every process then computes the same loss. The backward pass sums the gradients of all
-    processes, and `backward` takes their mean. So W processes with B / W sentences each equal one
-    process with B sentences.
+    Every process computes the same loss. Gradients are summed here and averaged in `backward`, so
+    that W processes with B / W sentences each equal one process with B sentences.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         return _Gather.apply(local)  # type: ignore[no-untyped-call]

@@ -42,14 +42,9 @@ _HELD = 1 << 26
 
 
 class LinesBySide(NamedTuple):
-    """The lines of a run, divided into queries and documents.
+    """The lines of a run, divided into queries and texts (documents), both ascending.
 
-    Attributes:
-        queries: (n,) lines that are queries, ascending.
-        texts: (m,) lines that are documents, ascending.
-        side: the side of the queries, which determines their prompt.
-        read: returns the text of a line.
-        digest: identifies all texts.
+    `side` is that of the queries, for their prompt, and `digest` identifies all texts.
     """
 
     queries: Rows
@@ -62,8 +57,7 @@ class LinesBySide(NamedTuple):
 class Teacher(ABC):
     """A model or file that scores texts for queries, both given as lines. Higher is better.
 
-    `digest` identifies the scores. If `ranks_all`, every text has a score for every query, so that
-    a search can use the teacher.
+    `digest` identifies the scores. If `ranks_all`, every text has a score for every query.
     """
 
     ranks_all = True
@@ -84,7 +78,7 @@ class Teacher(ABC):
 class LineVectors:
     """Unit vectors (n, dim) of n lines, ascending, in a file of float16.
 
-    They stay on disk, unlike those of `evaluation.pairs.cached`: a teacher encodes a whole corpus.
+    They stay on disk, because a teacher encodes a whole corpus.
     """
 
     def __init__(self, lines: Rows, vectors: NDArray[np.float16]) -> None:
@@ -159,8 +153,8 @@ class Cosines(Teacher):
 class Fused(Teacher):
     """Hybrid scores: an encoder's cosines and BM25 (`operators.fusion`).
 
-    The formula needs two numbers over all documents: the standard deviation of the query's cosines,
-    computed from the covariance of the vectors, and the highest BM25 score, from the index.
+    The formula needs the standard deviation of the query's cosines over all documents, here from
+    the covariance of the vectors, and the highest BM25 score.
     """
 
     def __init__(self, cosines: Cosines, sides: LinesBySide, weight: float) -> None:
@@ -209,7 +203,7 @@ class Mean(Teacher):
         self.digest = " ".join(teacher.digest for teacher in teachers)
 
     def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Average the scores of the teachers."""
+        """Average the teachers' scores."""
         return np.mean([one.scores(queries, texts) for one in self._teachers], axis=0)
 
 
@@ -227,10 +221,7 @@ def is_cross_encoder(name: str) -> bool:
 
 
 class CrossEncoderTeacher(Teacher):
-    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own.
-
-    `read` returns the text of a line.
-    """
+    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own."""
 
     ranks_all = False
 
@@ -246,7 +237,7 @@ class CrossEncoderTeacher(Teacher):
         self._read, self.digest = read, state_hash(self._model)
 
     def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return the logits of each query's own texts; all texts of a batch would take too long."""
+        """Return the logits of each query's own texts; a whole batch would take too long."""
         if texts.ndim == 1:
             return np.full((len(queries), len(texts)), np.nan, np.float32)
         pairs = [
@@ -295,7 +286,7 @@ class FileTeacher(Teacher):
         return name_hash(self._read(line))
 
     def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Return the scores in the file."""
+        """Look up the file's scores."""
         texts = np.broadcast_to(texts, (len(queries), texts.shape[-1]))
         keys = {line: self._key(line) for line in np.unique(texts).tolist()}
         rows: list[list[Any]] = [
