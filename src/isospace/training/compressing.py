@@ -38,10 +38,9 @@ _Blocks = Iterator[tuple[int, np.ndarray]]
 
 @dataclass(frozen=True)
 class FormScores:
-    """Scores of one form on the test queries, 0 to 1.
+    """Scores of one form on the test queries, 0 to 1, and their changes against float32.
 
-    `changes` are against float32, by measure. `lost` is the loss of the first measure on the
-    selecting queries, plus its standard error.
+    `lost` is the loss of the first measure on the selecting queries, plus its standard error.
     """
 
     bytes: int
@@ -54,8 +53,7 @@ class FormScores:
 class CompressionResults:
     """Scores of all forms of one model on one set of queries, float32 first.
 
-    `unit` is the name of the groups of queries in the plural, and `smallest` the smallest form
-    whose `lost` is at most `MOST_LOST`.
+    `unit` names the groups of queries; `smallest` is the smallest form that loses little.
     """
 
     isospace: str
@@ -115,10 +113,9 @@ def measure_compression(
     corpus: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> list[CompressionResults]:
-    """Measure what every form of small vectors loses.
+    """Measure what every form of small vectors loses, on each file of `config.own`.
 
-    The queries are those of `config.own`; else the test pairs of `corpus`; else those of the run
-    that `model` names. There is a result for each file of `config.own`.
+    Without files, the queries are the test pairs of `corpus`, or of the run that `model` names.
     """
     progress = progress or Logged()
     if config.own:
@@ -186,10 +183,9 @@ def measure_forms(
     described: str,
     validation: TextPairs | None = None,
 ) -> CompressionResults:
-    """Measure every form on test queries, and select the smallest form with a small loss.
+    """Measure every form on the `described` test queries, and select the smallest good one.
 
-    Pass encoders that remember or cache vectors. `described` is the description of the test
-    queries. The validation pairs must not be test pairs; without them the test queries select.
+    Pass encoders that cache vectors. Without validation pairs the test queries select.
     """
     width, tested = _score_forms(encode, test)
     selecting = tested if validation is None else _score_forms(encode, validation)[1]

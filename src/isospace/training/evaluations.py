@@ -30,11 +30,10 @@ def run_evaluation(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> HeldOutScores:
-    """Return the measurements of `HeldOut.measure`, and labels_spearman if there are labels.
+    """Return `HeldOut.measure`, and labels_spearman if there are labels; restore random states.
 
-    They are NaN if vectors are not finite. All random states are restored. The test scores are
-    always measured in float32. `base` are the base model's vectors, as for `HeldOut.measure`.
-    `cache` keeps vectors without dropout, for a base model that many runs measure.
+    They are NaN if vectors are not finite. `base` are the base model's vectors. `cache` keeps
+    vectors without dropout.
     """
     rate = _dropout(config, encoder)
     precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"
@@ -64,9 +63,6 @@ def _dropout(config: TrainConfig, encoder: Encoder) -> float | None:
 
 class Evaluations:
     """The evaluations of a training and the selected checkpoint, in the first process.
-
-    `select` of the settings says how a checkpoint is selected. If `base_competes`, the base model
-    is kept if no evaluation is better.
 
     Attributes:
         measured: the evaluations in order, the base model first.
@@ -108,10 +104,7 @@ class Evaluations:
 
     @property
     def tried(self) -> dict[int, Scores]:
-        """Step -> MRR of the test pairs at each evaluation that could be selected.
-
-        Empty if other pairs select.
-        """
+        """Step -> MRR of the test pairs at each usable evaluation; empty if other pairs select."""
         if not self.by_test_pairs:
             return {}
         groups, collapsed = self._held_out.pairs.group_numbers(), self.choice.collapsed

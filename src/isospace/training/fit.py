@@ -1,8 +1,4 @@
-"""Fine-tune: do all updates, evaluate now and then, and keep the best checkpoint.
-
-`Fit` is one process of a training. `train` tests and ships the kept weights; `adapt` makes
-candidates of them.
-"""
+"""Fine-tune: do all updates, evaluate now and then, and keep the best checkpoint."""
 
 from __future__ import annotations
 
@@ -38,8 +34,7 @@ from isospace.training.step import Diverged
 CHECKPOINT_SECONDS = 120.0
 """Longest time between two checkpoints, and so the most that an interruption can cost."""
 _TO_FALL = 0.1
-"""Share of the updates done so far that always follows, even if the time is over: the learning rate
-needs these updates to fall to 0."""
+"""Share of the updates done that always follows: the learning rate needs them to fall to 0."""
 _SAME = 0.1
 """A new plan that differs by less than this share of the remaining updates is ignored."""
 
@@ -54,15 +49,12 @@ class Fit:
         base_competes: keep the base model if no checkpoint beats it.
         due: (updates in all, last evaluated update) -> updates to evaluate after; default:
             `evaluation_steps` of the settings.
-        vectors: folder that keeps the vectors of all evaluations, for a caller that measures the
-            same weights on the same texts again. By default only the base model's are kept, in the
-            cache.
+        vectors: folder for the vectors of all evaluations, for a caller that measures them again.
 
     Attributes:
         main: true in the first process.
         evaluated: the update of the last evaluation.
-        evaluation_seconds: seconds of the last evaluation, without that of the base model, most of
-            whose vectors are in the cache; `None` before the first.
+        evaluation_seconds: seconds of the last evaluation after the base model's, which are cached.
         begun: total updates of a stopped run, known inside `opened`; `None` for a new run.
     """
 
@@ -109,8 +101,7 @@ class Fit:
 
         Raises:
             UserError: what the stopped run read has changed, or it had more or fewer processes.
-            Stopped: the loss diverged, the disk is full, or a signal came (`Interrupted`). The
-                message says how to continue.
+            Stopped: the loss diverged, the disk is full, or a signal came (`Interrupted`).
         """
         run = self.run
         try:
@@ -138,13 +129,9 @@ class Fit:
     def train(self, updates: int | None = None, planned: Callable[[], int] | None = None) -> None:
         """Evaluate the base model, and do all updates, or those that a stopped run has left.
 
-        Afterwards `choice` describes the weights in `run.kept_weights`.
-
-        Args:
-            updates: the number of updates; default: what the budget allows.
-            planned: returns the total number of updates; called after each update. Default: what a
-                budget in minutes allows. A resumed run keeps its number of updates, whatever the
-                clock says.
+        Afterwards `choice` describes the weights in `run.kept_weights`. The number of updates is
+        `updates`, or what the budget allows. `planned` is called after each update and returns the
+        new number; by default it is what a budget in minutes allows.
         """
         if self._stopped_state is not None:
             self._evaluate()
@@ -275,7 +262,7 @@ class Fit:
 
     @property
     def _cost(self) -> tuple[float, float]:
-        """Wall-clock seconds and peak memory in MB, earlier sessions included."""
+        """Seconds and peak memory in MB, earlier sessions included."""
         return time.monotonic() - self._started, max(self._earlier_memory_mb, peak_memory_mb())
 
     @property

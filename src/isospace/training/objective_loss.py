@@ -25,22 +25,16 @@ class ObjectiveLoss(nn.Module):
 
     `SentenceTransformerTrainer(model, args, train_dataset, loss=ObjectiveLoss(model, SimCSE()))`
 
-    Each view is a pass of its own text column at its own dropout rate, as in `Encoder.forward`. A
-    final L2 normalisation is left out. The trainer minimises the sum of the terms and logs each.
-    With two columns, an objective of single texts takes their texts as pairs, in both directions,
-    as `isospace train` does with `views` pairs.
-
-    Objectives that edit or read tokens, have auxiliary networks, or learn from labels or a teacher
-    are refused.
+    Each view is a pass of its own text column at its own dropout rate. A final L2 normalisation is
+    left out. The trainer minimises the sum of the terms and logs each. An objective of single texts
+    takes two columns as pairs, in both directions, as `isospace train` does with `views` pairs.
 
     Differences to `isospace train`:
 
     - The head is trained but not saved: a resumed training starts with a new head.
     - The trainer does not synchronise the head across processes. Every process gathers all views
       and computes the same loss, so heads that start equal (`seed`) stay equal.
-    - Nothing is measured without labels.
-    - The loss of a batch of one sentence, such as the last one of an epoch, is zero. `isospace
-      train` has full batches only.
+    - The loss of a batch of one sentence, such as the last one of an epoch, is zero.
 
     Args:
         model: the model that the trainer gets.
@@ -48,7 +42,8 @@ class ObjectiveLoss(nn.Module):
         seed: seed of the head's weights.
 
     Raises:
-        UserError: this trainer cannot train the objective.
+        UserError: the objective edits or reads tokens, has auxiliary networks, or learns from
+            labels or a teacher.
         ValueError: the head does not fit the model's number of dimensions.
     """
 

@@ -40,12 +40,9 @@ SMALLEST_NEIGHBOUR_OVERLAP = 0.1
 
 @dataclass(frozen=True)
 class Choice:
-    """The checkpoint that is kept, and the reason for people.
+    """The checkpoint that is kept, and the reason for people; step 0 is the base model.
 
-    Attributes:
-        step: the optimiser step of the checkpoint; 0 is the base model.
-        criterion: name of the measurement that selected it.
-        collapsed: steps of collapsed evaluations, which the label-free rule sets aside.
+    `criterion` is the measurement that selected it, `collapsed` the steps of collapsed evaluations.
     """
 
     step: int
@@ -56,7 +53,7 @@ class Choice:
 
 
 def is_collapsed(evaluation: Mapping[str, float], base: Mapping[str, float]) -> bool:
-    """Return true if the space has collapsed, compared with the base model's.
+    """Return true if the space has collapsed.
 
     The effective rank is below half of the base model's, or sentences keep less than a tenth of
     their ten nearest neighbours.
@@ -73,29 +70,22 @@ def select_checkpoint(
     natural_pairs: bool,
     base_competes: bool = True,
 ) -> Choice:
-    """Select an evaluation by labels, without labels ("label-free", the default), or the last.
+    """Select an evaluation of held-out text by labels, label-free (the default), or the last.
 
-    Every evaluation measures held-out text. If the corpus has natural pairs (a docstring's summary
-    and its next paragraph, or anchor and positive), the label-free criterion is their retrieval.
-    All texts are encoded without dropout, each first text ranks all second texts by cosine, and
+    The label-free criterion is the MRR of natural pairs, such as a docstring's summary and its next
+    paragraph. Unlike the training loss, MRR compares different texts, so a model cannot raise it by
+    ignoring dropout, and it does not depend on the spread of the cosines.
 
-        MRR = mean_i 1 / (rank of its own second text).
-
-    Like a contrastive loss, MRR rewards vectors of related texts that are close and others that are
-    far. Unlike the training loss, it compares different texts, so a model cannot raise it by
-    ignoring dropout. Unlike a loss, it does not depend on the spread of the cosines.
-
-    Without natural pairs the last evaluation is kept. Neither halves of sentences nor any other
+    Without natural pairs the last evaluation is kept: neither halves of sentences nor any other
     label-free measurement selected better (docs/results/selection.md). In both cases, collapsed
     evaluations are set aside (`is_collapsed`).
 
     Args:
         evaluations: in order of their steps; the first is the base model (step 0).
         rule: the setting `select`.
-        natural_pairs: true if their pairs_mrr is measured on pairs of the corpus, and not on
-            halves of sentences.
-        base_competes: select the base model if no other is better; if false, only if all others
-            are set aside.
+        natural_pairs: false if pairs_mrr is measured on halves of sentences.
+        base_competes: select the base model if no other is better, and not only if all others are
+            set aside.
 
     >>> base = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
@@ -150,8 +140,7 @@ def _reason(
 class BeforeAndAfter(ABC):
     """Scores of the base model and of the adapted model on the same test items.
 
-    `with_bm25` has the gain in MRR over the base model for each way of search with BM25, and
-    `other_text` the scores on each set of other text.
+    `with_bm25` has the gain in MRR over the base model for each search with BM25.
     """
 
     base: BenchmarkScores
@@ -160,8 +149,7 @@ class BeforeAndAfter(ABC):
     with_bm25: dict[str, Gain]
     other_text: dict[str, OtherTextScores]
 
-    adapted_model: ClassVar[str] = "adapted model"
-    """Name of the adapted model in sentences."""
+    adapted_model: ClassVar[str] = "adapted model"  # in sentences
 
     @property
     @abstractmethod
@@ -171,8 +159,7 @@ class BeforeAndAfter(ABC):
     def over_base(self, result: str = ADAPTED) -> dict[str, Gain]:
         """Return the gains in MRR over the base model on the test pairs, by row of the table.
 
-        `result` is the result's name in the table. Rows are BM25, the base model with BM25, and,
-        unless the result is the base model, the result alone and with BM25.
+        `result` is the adapted model's name there. Its rows are left out if it is the base model.
         """
         found = {way.replace(ADAPTED, result): own for way, own in self.with_bm25.items()}
         if HYBRID_ADAPTED in self.with_bm25 and self.verdict.gain is not None:
@@ -180,10 +167,7 @@ class BeforeAndAfter(ABC):
         return found
 
     def before_and_after(self, adapted: str, column: str = "") -> list[dict[str, str]]:
-        """Return the table with the scores of the base model and of the adapted model.
-
-        `adapted` is the name of the adapted model; an empty name leaves it out.
-        """
+        """Return the table of the scores; an empty name leaves the adapted model out."""
         states = {BASE: self.base}
         if adapted and self.adapted != self.base:
             states[adapted] = self.adapted
@@ -213,12 +197,9 @@ class BeforeAndAfter(ABC):
 
 @dataclass(frozen=True)
 class Origin:
-    """The base model as a model card describes it, when the model was made.
+    """The base model on a model card: its name without parent folders, which are private.
 
-    Attributes:
-        name: its name, without parent folders, which are private.
-        hub_name: its name on the Hub; `None` for a folder.
-        licence: `None` if no card on this machine names one.
+    `hub_name` is `None` for a folder, `licence` if no card on this machine names one.
     """
 
     name: str
@@ -259,14 +240,12 @@ class TrainingFacts:
     """The facts of a training, besides the scores of its result.
 
     Attributes:
-        evaluations: measurements during training, the base model (step 0) first; empty if nothing
-            was trained.
-        longest: number of tokens to which texts were cut; `None` if they were not.
+        evaluations: the base model's (step 0) first; empty if nothing was trained.
+        longest: number of tokens to which texts were cut.
         pooling: pooling of the base model.
         precision: device and arithmetic, in words.
         seconds: wall-clock time, earlier sessions included.
-        memory_mb: peak memory in MB, earlier sessions included, of the GPU if there is one, else of
-            the first process.
+        memory_mb: peak memory of the GPU if there is one, else of the first process.
     """
 
     choice: Choice
@@ -295,11 +274,10 @@ class RunResults(BeforeAndAfter):
     Attributes:
         isospace: the version that wrote the results.
         benchmark: digest of the test items; runs with equal digests can be compared item by item.
-        labels: the labelled pairs that selected the checkpoint; `None` without labels.
+        labels: the labelled pairs that selected the checkpoint.
         model_step: update whose weights are in model/; 0 if the verdict keeps the base model.
-        split: true if the validation pairs and the test pairs are different pairs.
-        candidate: post-processing of the selected weights, in words; empty without one, or if the
-            base model is kept.
+        split: true if the validation pairs are not the test pairs.
+        candidate: post-processing in model/, in words.
     """
 
     isospace: str

@@ -93,9 +93,8 @@ class Run:
     def create(cls, config: TrainConfig, work: str = "", adapt: str = "", models: int = 1) -> Run:
         """Make the folder of a new run.
 
-        `adapt` are the settings of `adapt` as JSON, if it makes the run. A folder without a name
-        gets one from the date, `work` (default: the objective) and the model, or from the number of
-        models.
+        `adapt` are the settings of `adapt` as JSON, if it makes the run. An unnamed folder gets its
+        name from the date, `work` (default: the objective), and the model or number of `models`.
         """
         try:
             folder = _new_folder(config, work, models) if config.output is None else config.output
@@ -127,7 +126,7 @@ class Run:
 
     @property
     def to_resume(self) -> tuple[str, str]:
-        """The command that resumes the run, and a sentence on what else it needs, or empty."""
+        """The command that resumes the run, and what else it needs, or empty."""
         needs = "with the same text on standard input" if "-" in self.config.text.corpus else ""
         return resume_command(self.folder), needs
 
@@ -169,10 +168,7 @@ class Run:
         return {name.removeprefix(f"{part}/"): array for name, array in arrays.items()}
 
     def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
-        """Write sample.npz, in half precision if the values fit; sentences are bytes of JSON.
-
-        `before` and `after` are the vectors (n, dim) of base model and result.
-        """
+        """Write sample.npz with vectors (n, dim), in half precision if the values fit."""
         write_arrays(
             self.sample_path,
             sentences=np.frombuffer(json.dumps(list(sentences)).encode(), np.uint8),
@@ -249,13 +245,9 @@ def _half(vectors: np.ndarray) -> np.ndarray:
 
 
 def run_of(model: str) -> Run | None:
-    """Return the run that made a model, or `None`.
+    """Return the finished run that made a model, or `None`.
 
-    `model` is the folder of the run or its folder `model`. Other models in the run's folder, such
-    as a whitened one, are not the run's.
-
-    Raises:
-        UserError: the run is not finished.
+    `model` is the folder of the run or its folder `model`; others in it are not the run's.
     """
     folder = folder_of(model)
     if folder is None:
@@ -275,12 +267,11 @@ def selected_weight(model: str) -> float | None:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run and its results."""
+    """A finished run and its results; `earlier` if it was already finished."""
 
     run: Run
     results: RunResults
     earlier: bool = False
-    """True if the run was already finished, so that no progress was shown."""
 
     @property
     def verdict(self) -> str:
@@ -301,8 +292,7 @@ def start_or_resume(
 ) -> FinishedRun:
     """Make a new run, continue a stopped one, or return the results of a finished one.
 
-    The settings are those of a new run, or `read` returns those of the run in the folder `resume`.
-    `work` does the work, in a new run if it gets none.
+    The settings are `config`, or `read` returns those of the run in `resume`. `work` does the work.
     """
     run = None if resume is None else Run(Path(resume))
     with stoppable(lambda: "no run was begun" if run is None else run.how_to_resume) as stop:

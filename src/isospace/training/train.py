@@ -1,7 +1,6 @@
 """`isospace train`: fine-tune an encoder on a text, and test it before and after.
 
-`train` prepares everything (`prepare.py`) and trains with `fit.Fit`. `step.py` is one update. The
-end of a run is that of `adapt` too: collect its results, write them and the model.
+`prepare.py` loads everything, `fit.py` trains, `step.py` is one update. `adapt` ends alike.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ def train(
 
     Args:
         config: the settings of a new run.
-        resume: the folder of a run to continue, instead of `config`. A finished run returns its
-            results.
+        resume: the folder of a run to continue, instead of `config`; if it is finished, its results
+            are returned.
         progress: shows the progress; default: the log.
 
     Raises:
@@ -150,10 +149,7 @@ def run_results(
     candidate: str = "",
     among: SelectedAmong | None = None,
 ) -> RunResults:
-    """Collect the results of a run.
-
-    `among` has the candidates among which the test pairs selected; `None` if other pairs did.
-    """
+    """Collect the results of a run; `among` are the candidates if the test pairs selected."""
     benchmark, corpus = data.benchmark, data.corpus
     other_text = other_text_scores(before.other_text, after.other_text)
     return RunResults(
@@ -196,10 +192,7 @@ def write_run(
     before: ModelScores,
     after: ModelScores,
 ) -> None:
-    """Write the model and the items, and then the results, which mark the run as finished.
-
-    `encoder` is the result. If the verdict keeps the base model, that is written instead.
-    """
+    """Write the model (the base model if the verdict keeps it) and the items, then the results."""
     config, benchmark = run.config, data.benchmark
     if results.ships_base:
         encoder = base_encoder(config)
