@@ -17,20 +17,15 @@ if TYPE_CHECKING:  # `isospace train --help` does without torch
 
 
 def diagonal_cross_entropy(logits: Tensor) -> Tensor:
-    r"""Return $-\log \mathrm{softmax}(s_i)_i$ for every row i.
-
-    The logits are (..., n, m) with m >= n, the losses (..., n).
-    """
+    r"""Return $-\log \mathrm{softmax}(s_i)_i$ (..., n) of logits (..., n, m), m >= n."""
     return torch.logsumexp(logits, dim=-1) - logits.diagonal(dim1=-2, dim2=-1)
 
 
 def cell_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    r"""Return $-[y \log p + (1 - y) \log(1 - p)]$ of every cell, where p is the rows' softmax.
+    r"""Return $-[y \log p + (1 - y) \log(1 - p)]$ (n, m), where p is the rows' softmax.
 
-    Where p rounds to 1, `1 - p` is replaced by the smallest positive difference to 1, without a
-    gradient, so that the loss stays finite.
-
-    The logits, the labels (0 or 1) and the losses are (n, m).
+    Where p rounds to 1, `1 - p` is the smallest positive difference to 1, without a gradient, so
+    that the loss stays finite.
     """
     log_p = logits.log_softmax(dim=-1)
     below_one = log_p.clamp(max=-torch.finfo(log_p.dtype).eps)
@@ -46,10 +41,8 @@ def info_nce(
     $$-\frac1N \sum_i \log \frac{e^{\cos(a_i, b_i)/\tau}}
         {\sum_j e^{\cos(a_i, b_j)/\tau} + \sum_l e^{\cos(a_i, n_l)/\tau}}$$
 
-    van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", Eq. 4;
-    with cosines Gao et al. 2021, "SimCSE", Eq. 1.
-
-    a: `anchor`, b: `positive`, n: `negatives` of every anchor, (m, dim).
+    `negatives` (m, dim) are those of every anchor. van den Oord et al. 2018, "Representation
+    Learning with Contrastive Predictive Coding", Eq. 4; with cosines Gao et al. 2021, "SimCSE".
     """
     candidates = positive if negatives is None else torch.cat([positive, negatives])
     logits = similarity.cosine_matrix(anchor, candidates) / temperature
@@ -78,9 +71,8 @@ def neighbour_nt_xent(a: Tensor, b: Tensor, neighbours: Tensor, temperature: flo
     $$-\frac1{2N} \sum_i \sum_{z \in a, b} \log \frac{e^{a_i b_i/\tau}}
         {e^{a_i b_i/\tau} + \sum_{j \in \mathcal N_i} (e^{z_i a_j/\tau} + e^{z_i b_j/\tau})}$$
 
-    Zhang et al. 2022, "Virtual Augmentation Supported Contrastive Learning" (VaSCL).
-
     `a` and `b` are of length 1. `neighbours` (batch, batch) is true at [i, j] where j is in N_i.
+    Zhang et al. 2022, "Virtual Augmentation Supported Contrastive Learning" (VaSCL).
     """
     own = (a * b).sum(dim=1) / temperature
     losses = []
@@ -104,10 +96,8 @@ def multi_positive(
     $$q_{ip} = \frac{e^{\cos(z_{0i}, z_{pi})/\tau}}{\sum_j e^{\cos(z_{0i}, z_{pj})/\tau}}, \qquad
       L_1 = -\lambda \sum_p \log q_{ip}, \qquad L_2 = \log \sum_p \lambda / q_{ip}$$
 
-    Zhuo et al. 2023, "WhitenedCSE", Eq. 7 ("l1") and Eq. 8 as its text describes it ("l2"). The
-    objective says what the forms "l2-printed" and "l2-plus" are.
-
-    z: `views` (view, batch, dim), 0 the anchor and the others its positives; lambda: `weight`.
+    View 0 is the anchor; lambda is `weight`. Zhuo et al. 2023, "WhitenedCSE", Eq. 7 ("l1") and
+    Eq. 8 as its text describes it ("l2"). The objective explains "l2-printed" and "l2-plus".
     """
     anchor, *positives = views
     logits = torch.stack([similarity.cosine_matrix(anchor, p) / temperature for p in positives])
@@ -125,10 +115,8 @@ def multi_positive(
 def group_logits(anchors: Tensor, views: Tensor, temperature: float) -> Tensor:
     r"""Return $\cos(x_i, y^v_i)/\tau$ for v = 1 .. V, then $\cos(x_i, y^0_j)/\tau$ for $j \ne i$.
 
-    Wu et al. 2022, "PCL".
-
     x: `anchors`; y: `views` (1 + V, batch, dim), the sentence and its V copies, by either network.
-    The logits are (batch, V + batch - 1).
+    The logits are (batch, V + batch - 1). Wu et al. 2022, "PCL".
     """
     sentence, copies = views[0], views[1:]
     own = torch.stack([similarity.cosine_pairs(anchors, copy) for copy in copies], dim=1)
@@ -138,11 +126,9 @@ def group_logits(anchors: Tensor, views: Tensor, temperature: float) -> Tensor:
 
 
 def group_cross_entropy(logits: Tensor, copies: int, *, released: bool = False) -> Tensor:
-    """Return the mean of `cell_cross_entropy`, with label 1 for the own copies.
+    """Return the mean of `cell_cross_entropy` of `group_logits`, with label 1 for the own copies.
 
     Wu et al. 2022, "PCL". The released code takes the probabilities for logits (`released`).
-
-    The logits are those of `group_logits`; the first `copies` columns are own copies.
     """
     labels = torch.zeros_like(logits)
     labels[:, :copies] = 1
@@ -154,9 +140,7 @@ def group_cross_entropy(logits: Tensor, copies: int, *, released: bool = False) 
 def softmax_divergence(logits: Tensor, reference: Tensor) -> Tensor:
     r"""Return $\mathrm{mean}_{ik}\, q_{ik} \log (q_{ik} / p_{ik})$, a KL divergence over n.
 
-    Wu et al. 2022, "PCL".
-
-    p, q: the rows' softmax of `logits` and `reference`, (batch, n) each.
+    p, q: the rows' softmax of `logits` and `reference`, (batch, n). Wu et al. 2022, "PCL".
     """
     log_p, log_q = (x.log_softmax(dim=1) for x in (logits, reference))
     return (log_q.exp() * (log_q - log_p)).mean()
@@ -174,12 +158,10 @@ def mixed_cosines(
     $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad
       m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
 
-    Zhang et al. 2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing
-    Negatives" (MixCSE). The objective explains the variants.
-
-    z: `z1`, z': `z2`, lambda: `weight`; sg: a constant. A mix that is mostly the anchor's own
-    positive is at minus infinity, or at 0 ("released"). The result is (batch, 2 batch), or with one
-    mix for an anchor (batch, 1) ("paper").
+    lambda is `weight`; sg: a constant. A mix that is mostly the anchor's own positive is at minus
+    infinity, or at 0 ("released"). The result is (batch, 2 batch), or (batch, 1) ("paper"). Zhang
+    et al. 2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing
+    Negatives" (MixCSE).
     """
 
     def mix(z: Tensor) -> Tensor:
@@ -201,17 +183,11 @@ def mixed_cosines(
 def pair_layout(
     positives: Tensor, negatives: Tensor, *, with_positive: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sentence pairs: every positive with itself, then its K negative pairs.
+    """Return first sentences, second sentences and labels of pairs, each (p * (1 + k),).
 
+    Every one of the `positives` (p,) is with itself, then in k negative pairs: of its `negatives`
+    (p, 2, k), drawn for either tower, or `with_positive` of itself with those of the second.
     Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
-
-    Args:
-        positives: (p,) sentences.
-        negatives: (p, 2, k) sentences drawn for each positive: k for either tower.
-        with_positive: the first tower sees the positive in the negative pairs too.
-
-    Returns:
-        Sentences of the first tower, of the second, and labels; each (p * (1 + k),).
     """
     own = positives.unsqueeze(1)
     first, second = negatives.unbind(1)
@@ -228,10 +204,8 @@ def contrastive_tension(a: Tensor, b: Tensor, labels: Tensor) -> Tensor:
 
     $$-[y \log \sigma(\langle a, b \rangle) + (1 - y) \log \sigma(-\langle a, b \rangle)]$$
 
-    Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
-
-    `a` (n, dim) is by the first tower, `b` (n, dim) by the second; y: `labels` (n,), 1 where both
-    are of one sentence. The losses are (n,).
+    `a` (n, dim) is by the first tower, `b` by the second; y: `labels` (n,), 1 for one sentence. The
+    losses are (n,). Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
     """
     products = (a * b).sum(dim=1)
     return torch.nn.functional.binary_cross_entropy_with_logits(
@@ -240,12 +214,9 @@ def contrastive_tension(a: Tensor, b: Tensor, labels: Tensor) -> Tensor:
 
 
 def with_clean_negatives(logits: Tensor, clean: Tensor) -> Tensor:
-    """Replace the batch's negatives in the logits; positives and further negatives stay.
+    """Replace the batch's negatives in `logits` (..., batch, n) by those of `clean` (batch, batch).
 
-    Xu et al. 2023, "SimCSE++", with m = 1.
-
-    Positives are on the diagonal of `logits` (..., batch, n), columns after the batch are further
-    negatives. `clean` (batch, batch) is read off the diagonal.
+    Positives, on the diagonal, and columns after the batch stay. Xu et al. 2023, "SimCSE++", m = 1.
     """
     batch = similarity.with_diagonal(clean, logits.diagonal(dim1=-2, dim2=-1))
     return torch.cat([batch, logits[..., len(clean) :]], dim=-1)
@@ -265,10 +236,8 @@ def off_dropout(
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
       p_i = \cos(z_i, z'_i)/\tau, \quad n_{ij} = \cos(\hat z_i, \hat z_j)/\tau$$
 
-    Xu et al. 2023, "SimCSE++", as released; Eq. 3 has m before the sum over negatives instead
-    (`variant="paper"`).
-
-    $z$: `z1` and $z'$: `z2`, both under dropout; $\hat z$: `clean`, without dropout.
+    $z, z'$: `z1` and `z2`, under dropout; $\hat z$: `clean`. Xu et al. 2023, "SimCSE++", as
+    released; Eq. 3 has m before the sum over negatives instead (`variant="paper"`).
     """
     positive = similarity.cosine_pairs(z1, z2) / temperature
     negatives = similarity.cosine_matrix(clean, clean) / temperature
@@ -292,11 +261,9 @@ def hardened_noise(
 
     $$\hat z \leftarrow \hat z + \beta\, g / \|g\|, \qquad g = \nabla_{\hat z} \ell(z, z', \hat z)$$
 
-    Zhou et al. 2022, "Debiased Contrastive Learning of Unsupervised Sentence Representations"
-    (DCLR). Rows without a gradient stay.
-
-    $\hat z$: `noise` (m, dim), which moves `steps` times by beta, `step_size`; z: `z1`, z': `z2`.
-    The result is (m, dim), a constant.
+    $\hat z$: `noise` (m, dim), which moves `steps` times by beta, `step_size`, and is a constant.
+    Rows without a gradient stay. Zhou et al. 2022, "Debiased Contrastive Learning of Unsupervised
+    Sentence Representations" (DCLR).
     """
     for _ in range(steps):
         with torch.enable_grad():
@@ -311,10 +278,7 @@ def hardened_noise(
 def negative_weights(first: Tensor, second: Tensor, threshold: float) -> Tensor:
     r"""Return $w_{ij} = [i = j \lor \cos(c_i, c'_j) \le \varphi]$: 0 for a false negative, else 1.
 
-    Zhou et al. 2022 (DCLR).
-
-    c: `first`, c': `second`, vectors by the complementary network, perhaps under two noises. The
-    weights are (batch, batch).
+    c, c': vectors by the complementary network. Zhou et al. 2022 (DCLR).
     """
     weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
     return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
@@ -325,10 +289,9 @@ def weighted_cross_entropy(logits: Tensor, weights: Tensor, *, released: bool = 
 
     $$-\frac1N \sum_i \log \frac{e^{s_{ii}}}{\sum_j w_{ij} e^{s_{ij}}}$$
 
+    s: `logits` (batch, n); w: `weights` (batch, batch) of the first columns, further ones weigh 1.
     Zhou et al. 2022 (DCLR). As released, weights multiply logits and the loss is a binary
     cross-entropy of every cell of the softmax.
-
-    s: `logits` (batch, n); w: `weights` (batch, batch) of the first columns, further ones weigh 1.
     """
     batch = len(logits)
     if released:
@@ -340,11 +303,9 @@ def weighted_cross_entropy(logits: Tensor, weights: Tensor, *, released: bool = 
 
 
 def angular_margin(a: Tensor, b: Tensor, margin: float = math.pi / 18) -> Tensor:
-    r"""Return $\cos(\theta_i + u)$, $\theta_i$ between rows i: a positive's cosine in ArcCon.
+    r"""Return $\cos(\theta_i + u)$ (batch,), $\theta_i$ between rows i, the margin u in radians.
 
     Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
-
-    The margin u is in radians. The result is (batch,).
     """
     a, b = torch.nn.functional.normalize(a, dim=-1), torch.nn.functional.normalize(b, dim=-1)
     cosine = (a * b).sum(dim=-1)
@@ -359,9 +320,8 @@ def masking_triplet(x: Tensor, less: Tensor, more: Tensor, margin: float = 0.0) 
 
     $$\frac1N \sum_i \max(0, m + \cos(h_i, h''_i) - \cos(h_i, h'_i))$$
 
-    Zhang et al. 2022 (ArcCSE).
-
     h: `x`, h': `less`, with the short span masked, h'': `more`, whose span holds the short one.
+    Zhang et al. 2022 (ArcCSE).
     """
     gaps = similarity.cosine_pairs(x, more) - similarity.cosine_pairs(x, less)
     return (margin + gaps).relu().mean()

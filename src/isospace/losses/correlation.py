@@ -15,10 +15,7 @@ if TYPE_CHECKING:  # `isospace train --help` does without torch
 
 
 def unit_columns(x: Tensor, *, eps: float = 0.0) -> Tensor:
-    """Standardise the columns of (batch, dim) and scale them to length 1.
-
-    `a.T @ b` of two such arrays is their correlation.
-    """
+    """Standardise the columns of (batch, dim) to length 1; `a.T @ b` of two is a correlation."""
     return similarity.standardise(x, eps=eps) / math.sqrt(len(x))
 
 
@@ -37,8 +34,7 @@ def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
 def correlation_terms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return `diagonal_terms(a.T @ b)` of (batch, dim) each.
 
-    Where the batch is small against the dimension the matrix is never made: its squares sum to
-    `||a^T b||^2 = <a a^T, b b^T>`, products of batch by batch.
+    The matrix of a small batch is never made, because `||a^T b||^2 = <a a^T, b b^T>`.
     """
     if 2 * len(a) > a.shape[1]:
         return diagonal_terms(a.T @ b)
@@ -63,9 +59,7 @@ def self_contrast(a: Tensor, b: Tensor, temperature: float = 1.0) -> Tensor:
 
     $$\frac1N \sum_i \cos(a_i, b_i) / \tau$$
 
-    Klein & Nabi 2022, "SCD".
-
-    `a` is at a low dropout rate, `b` at a high one. The paper has no temperature.
+    `a` is at a low dropout rate, `b` at a high one. Klein & Nabi 2022, "SCD", without temperature.
     """
     return similarity.cosine_pairs(a, b).mean() / temperature
 
@@ -139,9 +133,8 @@ def dimension_contrast(
     $$\frac1D \sum_c -\log \frac{e^{S_{cc}/\tau}}{\sum_d e^{S_{cd}/\tau}}, \qquad
       S = \tilde z^\top \tilde z' / N$$
 
-    $\tilde z$: columns standardised over the batch. Xu et al. 2023, "SimCSE++", Eq. 5, which has
-    neither 1/N nor 1/D and divides variances by N - 1 (`variant="paper"`); the formula is that of
-    the released code, which adds 1e-5 to variances.
+    $\tilde z$: columns standardised over the batch; the released code adds 1e-5 to variances. Eq. 5
+    (`variant="paper"`) has neither 1/N nor 1/D, and the divisor N - 1. Xu et al. 2023, "SimCSE++".
     """
     if variant == "released":
         a, b = (similarity.standardise(z, eps=1e-5) for z in (z1, z2))
@@ -164,22 +157,11 @@ def shuffled_group_whitening(
 
     $$\mathrm{SGW}_\pi(X) = \pi^{-1}\big[(X_g - \mu_g)\, \Sigma_g^{-1/2}\big]_{g = 1 .. k}$$
 
-    $\pi$ deals columns to k groups, $\mu_g$ and $\Sigma_g$ are batch statistics of group g. Zhuo et
-    al. 2023, "WhitenedCSE".
-
-    Args:
-        views: X, (view, batch, dim).
-        groups: k, must divide dim. One group is plain whitening and is never shuffled.
-        generator: a CPU generator of the permutations, one for each view; `None` leaves neighbours
-            together.
-        layout: the rows of one permutation and one set of statistics. "view": a view (the paper).
-            "sentence": all views of one of `view` equal parts of the batch (the released code).
-        method: the inverse square root.
-        eps: added to every variance.
-        stop_gradient: treat the whitening matrix as a constant (released code).
-
-    Returns:
-        A tensor like `views`.
+    $\pi$, drawn per view by a CPU `generator`, deals the columns of X (view, batch, dim) to k
+    `groups`; without a generator, neighbours stay together. $\mu_g$ and $\Sigma_g$ are statistics
+    of a view (`layout` "view", the paper), or of all views of one of `view` equal parts of the
+    batch ("sentence", the released code). The released code takes the whitening matrix as a
+    constant (`stop_gradient`). Zhuo et al. 2023, "WhitenedCSE".
     """
     count, batch, dim = views.shape
     order = None

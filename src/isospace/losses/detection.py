@@ -13,13 +13,11 @@ if TYPE_CHECKING:  # `isospace train --help` does without torch
 def replace_words(
     original: Tensor, masked: Tensor, guesses: Tensor, mask: Tensor, *, everywhere: bool
 ) -> Tensor:
-    """Return the sentences with a generator's words; the first token stays.
+    """Return the sentences with a generator's words; the first token stays, padding is 0.
 
+    All tensors are (n, length): ids of the sentences, with mask tokens (`masked`), of the generator
+    (`guesses`), and `mask`, 1 for tokens. `everywhere` replaces all words, not only the masked.
     Chuang et al. 2022, "DiffCSE".
-
-    All tensors are (n, length): ids of the sentences, ids with mask tokens (`masked`), ids of the
-    generator (`guesses`), and `mask`, 1 for tokens. `everywhere` replaces all words, not only those
-    that were masked. The result is 0 at the padding.
     """
     stays = torch.zeros_like(mask, dtype=torch.bool)
     stays[:, 0] = True
@@ -40,11 +38,9 @@ def replacement_detection(
 
     $$-\mathrm{mean}_{it} \log \mathrm{softmax}(D_{it})_{[x''_{it} \ne x_{it}]}$$
 
-    Clark et al. 2020, "ELECTRA"; with the sentence's vector Chuang et al. 2022, "DiffCSE".
-
     D: `logits` (n, length, 2) of original and replaced; x'': the ids that were `shown`, x: the
-    `original` ids, and the mask, (n, length). The mean is over all tokens, or over "all" places,
-    padding included.
+    `original` ids, and the mask, (n, length). The mean is over tokens, or over "all" places, with
+    padding. Clark et al. 2020, "ELECTRA"; with the sentence's vector Chuang et al. 2022, "DiffCSE".
     """
     labels = (shown != original).long() * mask
     losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
@@ -61,11 +57,10 @@ def token_information(
       E^- = \mathbb{E}_{t \notin i}[\mathrm{sp}(s_{ti}) - \log 2], \qquad
       s_{ti} = c_t^\top h_i$$
 
-    sp: softplus. The estimate is $E^+ - E^-$. Zhang et al. 2020, "An Unsupervised Sentence
-    Embedding Method by Mutual Information Maximization" (IS-BERT); log 2 is the code's.
-
-    c: `local` (batch, length, dim), features of tokens; h: `sentence` (batch, dim); `mask` (batch,
-    length) is 1 for tokens. Without `constants` log 2 is not taken off.
+    sp: softplus; c: `local` (batch, length, dim), features of tokens; h: `sentence` (batch, dim);
+    `mask` (batch, length) is 1 for tokens. Without `constants` log 2, which is the code's, is left
+    out. The estimate is $E^+ - E^-$. Zhang et al. 2020, "An Unsupervised Sentence Embedding Method
+    by Mutual Information Maximization" (IS-BERT).
     """
     count = len(sentence)
     scores = local[mask.bool()] @ sentence.T  # (token of the batch, sentence)

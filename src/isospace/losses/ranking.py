@@ -1,7 +1,6 @@
 """A student's ranking of lists of texts: agreement of two rankings, distillation from a teacher.
 
-Lists of fewer than two texts count nothing. Every distillation returns a scalar, the mean over the
-lists, or 0 where no list is left.
+Lists of fewer than two texts count nothing; where none is left, the loss is 0.
 """
 
 from __future__ import annotations
