@@ -1,8 +1,7 @@
 """Auxiliary networks and memories: momentum copies, queues, draws.
 
-They are modules, so that their parameters are optimised (where they require a gradient), their
-parameters and buffers saved with the checkpoint, and their gradients averaged over processes. None
-is shipped, except what `Objective.shipped` returns.
+They are modules, so that they are optimised (where they require a gradient), saved with the
+checkpoint, and averaged over processes.
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ from isospace.views.networks import TextEncoder as TextEncoder  # objectives loa
 class Auxiliary(nn.Module):
     """Base of auxiliary networks and memories.
 
-    A part that never changes has an attribute `from_setting`: the setting that names its source. A
-    checkpoint holds its hash alone; a resumed run loads it from its source again.
+    A part that never changes has an attribute `from_setting`, the setting that names its source,
+    from which a resumed run loads it again.
     """
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
         """Do what is due once the optimiser has stepped; by default nothing.
 
-        A head that is an `Auxiliary` is called as well. The views are of the batch of this update,
-        the last one if several were accumulated, without gradient. Over pairs of texts the two
-        directions of a pair are rows in turn.
+        The views are of the update's last batch, without gradient. The two directions of a pair are
+        rows in turn.
         """
 
 
@@ -54,11 +52,7 @@ class Seeded(nn.Module):
 
 
 class Draws(Seeded, Auxiliary):
-    """Random numbers for the terms, from a saved generator.
-
-    Every process computes the terms of the whole batch, so all must draw the same numbers. The
-    generator is a CPU one on every device.
-    """
+    """Random numbers for the terms, from a saved CPU generator, the same in every process."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(torch.Generator().manual_seed(seed))
@@ -78,9 +72,9 @@ class Draws(Seeded, Auxiliary):
 class Network(Auxiliary):
     """A copy of the encoder, which can encode views (`View.by`), or of a part of a head.
 
-    The optimiser trains a `trained` copy like the encoder; the vectors of others have no gradient.
-    After every update the copy becomes m times itself plus (1 - m) times the encoder. m is the
-    `momentum`, or a function of the number of the update to come, from 2; `None` leaves the copy.
+    The optimiser trains a `trained` copy; others have no gradient. After every update the copy
+    becomes m times itself plus (1 - m) times the encoder. m is the `momentum`, or a function of the
+    number of the update to come, from 2; `None` leaves the copy.
     """
 
     def __init__(
@@ -115,10 +109,7 @@ def follow(copied: nn.Module, original: nn.Module, momentum: float) -> None:
 
 
 class Queue(Auxiliary):
-    """The last `size` vectors of one projected view, oldest first (MoCo; He et al. 2020).
-
-    `start` (n, dim) are the vectors before the first update.
-    """
+    """The last `size` vectors of one projected view, oldest first (MoCo; He et al. 2020)."""
 
     def __init__(self, size: int, dim: int, view: int, start: Tensor | None = None) -> None:
         super().__init__()

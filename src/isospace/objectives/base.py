@@ -73,12 +73,10 @@ class Objective(ABC):
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
     reads_labels: ClassVar[bool] = False
-    """True where the terms read `Views.labels`."""
     takes_candidates: ClassVar[bool] = False
     """True where the terms read `Views.candidates`, if there are any."""
     one_text_only: ClassVar[bool] = False
     """True where the terms do more than draw the first view and those not `of_anchor` together."""
-
     without_mask: ClassVar[str] = ""
     """The setting with which no view needs a mask token; empty if there is none."""
 
@@ -89,7 +87,6 @@ class Objective(ABC):
 
     @property
     def reads_teacher(self) -> bool:
-        """True where the terms read `Views.teacher`."""
         return False
 
     @property
@@ -101,8 +98,7 @@ class Objective(ABC):
     def inputs(self) -> tuple[View, ...]:
         """Token ids that the terms read, such as a decoder's targets; by default none.
 
-        Only `text`, `edit` and `of_anchor` of these views count; the encoder does not pass over
-        them. An edit of the same `stream` as a view's makes the same draws.
+        Only `text`, `edit` and `of_anchor` count. Edits of equal `stream` make equal draws.
         """
         return ()
 
@@ -117,16 +113,11 @@ class Objective(ABC):
         return max(view.edit.needs if view.edit else 0 for view in self.views)
 
     def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """Make the head, which is on the encoder in training only; by default none.
-
-        Weights and later draws come from the generator, never from the global one.
-        """
+        """Make the head, which is on the encoder in training only; it draws from the generator."""
         return torch.nn.Identity()
 
     def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
-        """Build the head for vectors of a width, from a generator with this seed.
-
-        `classes` is the number of labels in the corpus, for an objective that reads labels.
+        """Build the head for vectors of a width, and for a number of label classes.
 
         Raises:
             ValueError: the hyper-parameters do not fit the width.
@@ -135,8 +126,6 @@ class Objective(ABC):
 
     def build_auxiliaries(self, encoder: auxiliaries.TextEncoder, seed: int) -> auxiliaries.ByName:
         """Build the networks and memories that train with the encoder; by default none.
-
-        `seed` is that of their weights and draws.
 
         Raises:
             ValueError: the encoder cannot serve them.
@@ -156,11 +145,7 @@ class Objective(ABC):
         """Compute the weighted scalar terms, in float32 or float64; call the objective instead."""
 
     def __call__(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the named scalar terms, in float32 or better; the loss is their sum.
-
-        Raises:
-            ValueError: the views are not those of the plan.
-        """
+        """Compute the named scalar terms, in float32 or better; the loss is their sum."""
         if len(views.encoded) != len(self.views):
             raise ValueError(
                 f"{type(self).__name__} plans {len(self.views)} views; "

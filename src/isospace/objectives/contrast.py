@@ -27,8 +27,6 @@ class Contrast(Objective):
     """Base of objectives whose core is a softmax over the batch.
 
     A subclass declares its `logits`, and what is unusual of `own_views`, `own_head` and `further`.
-    The fields can add negatives without dropout, a contrast between dimensions, and group whitening
-    before the head. `iso` is one such composition.
     """
 
     temperature: PositiveFloat = 0.05
@@ -59,17 +57,14 @@ class Contrast(Objective):
         return (View(), View())
 
     def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """Make the head without the whitening: that of the base class after `Contrast`, or none.
-
-        With `OnCosines` before `Contrast` the whitening would be left out.
-        """
+        """Make the head without the whitening: that of the base class after `Contrast`, or none."""
         return super().make_head(dim, generator)
 
     @abstractmethod
     def logits(self, views: Views) -> torch.Tensor:
-        """Return cosines over the temperature, (batch, n) or (positive, batch, n), n >= batch.
+        """Return cosines over the temperature, ([positive,] batch, n), positives on the diagonal.
 
-        Positives are on the diagonal, columns after the batch are further negatives.
+        Columns after the batch are further negatives.
         """
 
     @property

@@ -19,15 +19,10 @@ _LOGITS = 1 << 24
 
 
 def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
-    r"""Return the negative log-likelihood of the labels, summed over tokens.
+    r"""Return $-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$, 0 without tokens.
 
-    $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
-
-    $h$ (`states`) is (token, dim), $W$ (`words`) is (word, dim), $b$ (`bias`) is (word,), and $y$
-    (`labels`) is (token,). The result is a scalar, and 0 without tokens.
-
-    Only the logits of a slice of tokens are in memory at a time. The backward pass computes them
-    again.
+    $h$ (`states`) is (token, dim), $W$ (`words`) is (word, dim), $y$ (`labels`) is (token,). Only
+    the logits of a slice of tokens are in memory at a time; the backward pass makes them again.
     """
 
     def of_slice(states: Tensor, labels: Tensor) -> Tensor:
@@ -43,8 +38,7 @@ def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Te
 class MaskedHead(Auxiliary):
     """A masked-language head on the encoder's own word embeddings (BERT's head).
 
-    Sentence encoders come without their pre-trained head, so the dense layer starts as the
-    identity.
+    Sentence encoders come without theirs, so the dense layer starts as the identity.
 
     Raises:
         ValueError: the word embeddings have another width than the token states.
@@ -78,10 +72,7 @@ class MaskedHead(Auxiliary):
 
 
 class CrossAttention(nn.Module):
-    """Attention to one vector (TSDAE); its weight is 1, so there are no queries.
-
-    The layer's self-attention gives heads, norm and dropout.
-    """
+    """Attention to one vector (TSDAE): its weight is 1, so there are no queries."""
 
     def __init__(self, attention: Any, dim: int) -> None:
         super().__init__()
@@ -103,8 +94,7 @@ class CrossAttention(nn.Module):
 class Decoder(Draws):
     """A causal decoder of the encoder's own layers, which sees the sentence's vector (TSDAE).
 
-    Only the attention to the sentence and the head are its own; embeddings, self-attention and
-    feed-forward layers are the encoder's parameters, which both train.
+    Only the attention to the sentence and the head are its own; both train the other layers.
 
     Raises:
         ValueError: the encoder's layers or vectors are not of BERT's form.
@@ -128,10 +118,9 @@ class Decoder(Draws):
         self.crosses = nn.ModuleList(crosses)
 
     def forward(self, sentences: Tensor, target: TokenIds) -> Tensor:
-        """Return the negative log-likelihood of a token given the tokens before it, a scalar.
+        """Return the mean negative log-likelihood of tokens, given those before and the sentences.
 
-        It is the mean over all tokens of `target` except the first ones, given the vectors
-        `sentences` (batch, dim).
+        The first token of each text of `target` is not predicted; `sentences` are (batch, dim).
         """
         [encoder] = self._encoder
         ids, seen, predicted = target.ids[:, :-1], target.mask[:, :-1], target.mask[:, 1:].bool()
@@ -150,8 +139,7 @@ class Decoder(Draws):
 class Detector(Draws):
     """A detector of words that a generator replaced, given the sentence's vector (DiffCSE).
 
-    The discriminator is a trained copy of the encoder. The generator is `language_model`, (ids,
-    mask) to logits; `None` draws words of the batch.
+    The generator is `language_model`, (ids, mask) to logits; `None` draws words of the batch.
 
     Raises:
         ValueError: sentence vectors cannot be read in the place of an embedding.
@@ -176,10 +164,7 @@ class Detector(Draws):
         self.head = heads.linear(encoder.dim, 2, self.generator, std=0.02)
 
     def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> Tensor:
-        """Return words for every place of the masked sentences, (n, length) ids.
-
-        They are the generator's likeliest words, or `sampled` from it.
-        """
+        """Return the generator's likeliest words, or `sampled` ones, as ids (n, length)."""
         if self.language_model is None:
             special = torch.tensor(self.special).to(original.ids)
             words = original.ids[original.mask.bool() & ~torch.isin(original.ids, special)]
@@ -194,8 +179,7 @@ class Detector(Draws):
     def forward(self, sentences: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the logits (n, length, 2) of original and replaced.
 
-        `ids` (n, length) have replaced words; `mask` (n, length) is 1 for tokens. `sentences` (n,
-        dim) are read in the place of the first token's embedding.
+        `sentences` (n, dim) are read in the place of the first token's embedding.
         """
 
         def conditioned(embeddings: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Heads on the encoder during training: (view, batch, dim) -> (view', batch, dim').
 
-A head that draws random numbers owns a CPU generator, seeded when the head is built and saved with
-its state, so that draws are equal on every device and in a resumed run.
+A head that draws random numbers owns a CPU generator, saved with its state, so that draws are equal
+on every device and in a resumed run.
 """
 
 from __future__ import annotations
@@ -64,11 +64,7 @@ class Projector(nn.Module):
 def linear(
     dim: int, width: int, generator: torch.Generator, *, bias: bool = True, std: float | None = None
 ) -> nn.Linear:
-    """Return a layer whose values are drawn from `generator`.
-
-    With `std` weights are N(0, std^2) and biases 0, as in BERT. Without, all are uniform between
-    -dim^(-1/2) and dim^(-1/2), PyTorch's initialisation.
-    """
+    """Return a layer with PyTorch's initialisation, or weights N(0, std^2) and biases 0 (BERT)."""
     layer = nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
     with torch.no_grad():
         if std is not None:
@@ -83,11 +79,9 @@ def linear(
 class GroupWhitening(Seeded):
     """Group whitening of every view by its batch statistics (WhitenedCSE).
 
-    The paper's running statistics (Eq. 13) are for inference, where there is no head.
-
-    Without a number of groups, they are of two dimensions. `shuffle` deals columns to groups by a
-    permutation per view and step. `copies` says how often each incoming view is whitened, each time
-    under a fresh permutation. `options` are those of `losses.shuffled_group_whitening`.
+    The paper's running statistics (Eq. 13) are for inference, where there is no head. Without a
+    number of groups, they are of two dimensions. Each view is whitened in several `copies`, with
+    `shuffle` under fresh permutations. `options` are those of `losses.shuffled_group_whitening`.
 
     Raises:
         ValueError: the dimensions cannot be cut into so many groups.
@@ -163,11 +157,7 @@ class GaussianCopies(Seeded):
 
 
 class GaussianRows(Seeded):
-    """Views followed by rows ~ N(0, 1), new in each step and packed as views (GS-InfoNCE).
-
-    The rows fill `ceil(rows / batch)` further views, the last one padded with zeros:
-    `out[view:].flatten(0, 1)[:rows]` are the rows.
-    """
+    """Views followed by rows ~ N(0, 1), new in each step, as `ceil(rows / batch)` further views."""
 
     def __init__(self, rows: int, generator: torch.Generator) -> None:
         super().__init__(generator)
@@ -194,11 +184,9 @@ class SeededDropout(nn.Module):
 
 
 class MomentumHead(Seeded, Auxiliary):
-    """Projections of two branches, one of which follows the other, and a predictor (MoCoSE).
+    """Pooler, projection and predictor for the first view, and a copy of two for the second.
 
-    The first view passes pooler (Linear), projection (Linear, layer norm, dropout) and predictor
-    (Linear, layer norm, dropout, Linear, tanh); the second view passes a copy of pooler and
-    projection, which follows with `momentum`, as in `Network`.
+    The copy of pooler and projection follows with `momentum`, as in `Network` (MoCoSE).
     """
 
     def __init__(
@@ -235,7 +223,7 @@ class VirtualView(Seeded):
     """Two projected views of length 1, and a virtual view of the first (VaSCL).
 
     The virtual view moves every sentence by `radius` along the gradient of a contrast with its
-    `neighbours` nearest sentences. This gradient is that at a random point `start_radius` away.
+    nearest `neighbours`, taken at a random point `start_radius` away.
     """
 
     def __init__(
@@ -290,11 +278,7 @@ class VirtualView(Seeded):
 
 
 class PairClassifier(nn.Module):
-    """A linear layer on two views: the logits of their relation (SBERT).
-
-    It reads `[u; v; |u - v|]`, and with `product` also `u v`. Where u equals v the difference has
-    no gradient.
-    """
+    """A linear layer on `[u; v; |u - v|]`, perhaps with `u v`: logits of a relation (SBERT)."""
 
     def __init__(
         self,
