@@ -32,20 +32,17 @@ class ArcCSE(Contrast, OnCosines):
 
     $z, z'$: two views under dropout, behind the head. $h$: the sentence, $h'$: with a span of a
     fifth of its tokens masked, $h''$: with a span of two fifths that holds the first; all three
-    without dropout, m `triplet_margin`. The sentence should be nearer to the view that loses less
-    of it. Relations: u = 0 and lambda = 0 is `simcse`. There is no released code. Others report the
-    triplet's spans, lambda, margin 0 and that dropout is off; the rest are readings:
+    without dropout, m `triplet_margin`. Relations: u = 0 and lambda = 0 is `simcse`. There is no
+    released code. Others report the triplet's spans, lambda, margin 0 and that dropout is off; the
+    rest are readings:
 
     - The triplet reads the encoder's vectors, before the head, because these are shipped. It
       compares a sentence with its own masked views; a re-implementation also with those of others.
     - Spans are rounded up to whole tokens, and each place is equally likely. In a sentence of one
       or two tokens both spans are one token, and the triplet asks nothing.
-    - $\cos(\theta + u)$ grows again beyond $\pi - u$, where the margin would help the positive. It
-      stays as printed, because dropout leads nowhere near.
+    - $\cos(\theta + u)$ grows again beyond $\pi - u$, where dropout leads nowhere near.
     - The paper's index order allows three readings of the negatives. Here they are $\theta_{ij}$,
       as in InfoNCE, not $\theta_{ji}$ or the angles between $z_i$ and $z_j$.
-
-    Over pairs of texts $z$ is of the anchor and $z'$ of its positive; the triplet is the anchor's.
     """
 
     margin: Annotated[NonNegativeFloat, Field(lt=math.pi / 2)] = math.pi / 18
@@ -57,7 +54,7 @@ class ArcCSE(Contrast, OnCosines):
     more: Share = 0.4
     """Share of the tokens in the longer masked span, which holds the shorter."""
     triplet_margin: NonNegativeFloat = 0.0
-    """m, the margin between the cosines with the shorter and with the longer span masked."""
+    """m, the margin between the two cosines."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-contrastive")
     contrast_name: ClassVar[str] = "arc_con"

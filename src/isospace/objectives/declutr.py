@@ -24,8 +24,7 @@ MASKED = 0.15
 class Sampling:
     """The sampling of spans from a document (DeCLUTR, section 3.1, as released).
 
-    There are `positives` for each of the `anchors`, which are far from each other. `shortest` and
-    `longest` count a span's tokens without the special ones.
+    `shortest` and `longest` count a span's tokens without the special ones.
     """
 
     anchors: int = 2
@@ -72,10 +71,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Span(Edit):
-    """A span of the text, inside its special tokens: an anchor, or a positive of this anchor.
-
-    Views of one `stream` see one draw of all spans.
-    """
+    """A span of the text, inside its special tokens: an anchor, or a positive of this anchor."""
 
     sampling: Sampling = field(default_factory=Sampling)
     anchor: int = 0
@@ -124,13 +120,11 @@ class DeCLUTR(Objective):
 
     $s_k$: the anchors of all documents, A of each, at least $L_{max}$ tokens apart; $s_{k+p}$: the
     P positives of an anchor, which overlap or touch it, averaged without normalising. Other anchors
-    of a document are negatives like any other. Relations: `consert` has the same loss on changed
-    embeddings; `simcse` on pairs of `columns` reads the user's positives.
-    It needs documents of 2 A $L_{max}$ tokens; shorter spans serve paragraphs. Lengths are drawn as
-    released, from Beta(4, 2) for anchors and Beta(2, 4) for positives, between $L_{min}$ and
-    $L_{max}$. Anchors are embedded with their 15 % masking. With masking all spans are the mean of
-    their tokens, as in the paper; without, the encoder's own pooling. The paper starts with a
-    pre-trained masked-language head; sentence encoders come without, so here it begins anew.
+    of a document are negatives too. Relations: `consert` has the same loss on changed embeddings.
+    Lengths are drawn as released, from Beta(4, 2) for anchors and Beta(2, 4) for positives, between
+    $L_{min}$ and $L_{max}$. Anchors are embedded with their 15 % masking. With masking all spans
+    are the mean of their tokens, as in the paper; without, the encoder's own pooling. The paper
+    starts with a pre-trained masked-language head; sentence encoders come without one.
     """
 
     temperature: PositiveFloat = 0.05

@@ -32,14 +32,12 @@ class VICReg(Projected, Objective):
       + \frac{\mu}{2} \sum_{x \in p, p'} \frac1D \sum_j \max(0, \gamma - \sqrt{\mathrm{Var}_j(x)
       + \epsilon}) + \nu \sum_{x \in p, p'} \frac1D \sum_{j \ne k} \mathrm{Cov}_{jk}(x)^2$$
 
-    $p, p'$: N projections of width D; $\gamma = 1$, $\epsilon = 10^{-4}$; variances and
-    covariances with divisor N - 1. It was made for images and large batches. Relations:
-    `barlow-twins` correlates the dimensions of two views, this those of each view;
-    `covariance-identity` adds a like penalty to InfoNCE.
+    $p, p'$: N projections of width D; $\gamma = 1$, $\epsilon = 10^{-4}$; divisor N - 1. It was
+    made for images and large batches. Relations: `barlow-twins` correlates the dimensions of two
+    views, this those of each view; `covariance-identity` adds a like penalty to InfoNCE.
     Paper and released code differ: the paper sums the squared distance over D and does not halve
     the variances. Its first term is then D times larger; the default follows the code, with which
     25, 25 and 1 belong together. Biases before batch norm are left out: they change nothing.
-    `contrast_weight` adds InfoNCE of the projections, which neither has.
     """
 
     invariance_weight: NonNegativeFloat = 25.0
@@ -49,7 +47,7 @@ class VICReg(Projected, Objective):
     covariance_weight: NonNegativeFloat = 1.0
     """nu, weight of the covariances."""
     contrast_weight: NonNegativeFloat = 0.0
-    """Weight of InfoNCE, a fourth term; 0, the paper's, leaves it out."""
+    """Weight of InfoNCE of the projections, which neither paper nor code has; 0 leaves it out."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines of InfoNCE."""
     projector: Widths = (8192, 8192, 8192)
@@ -61,7 +59,6 @@ class VICReg(Projected, Objective):
 
     @property
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The paper's three, and InfoNCE where it has a weight."""
         return ("invariance", "variance", "covariance", *["info_nce"] * (self.contrast_weight > 0))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
@@ -92,10 +89,9 @@ class CovarianceIdentity(OnCosines):
       C_v = \mathrm{Cov}(h_v)$$
 
     $h_v$: view v before the head, where `whitenedcse` would whiten. It tests whether a loss can
-    replace mild whitening, a question from a talk on WhitenedCSE. The identity is meant up to a
-    scale, which cosines do not see. With a batch of N < d the penalty cannot fall below
-    d / (N - 1) - 1; w = 0 leaves it alone. Relations: no paper has this exact form; the nearest are
-    the terms of `vicreg`, and `dcl`, which compares the dimensions of two views.
+    replace mild whitening. The identity is meant up to a scale, which cosines do not see. With a
+    batch of N < d the penalty cannot fall below d / (N - 1) - 1. Relations: no paper has this exact
+    form; the nearest are `vicreg`, and `dcl`, which compares the dimensions of two views.
     """
 
     contrast_weight: NonNegativeFloat = 1.0
@@ -152,9 +148,9 @@ class RankStudy(OnCosines):
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2
       + \lambda \sum_{j \ne k} C_{jk}^2 \Big)$$
 
-    C: cross-correlation of the views' columns, taken over the N rows of the batch and R fixed rows
+    C: cross-correlation of the views' columns over the N rows of the batch and R fixed rows
     $\sim \mathcal N(0, 1)$, the same in both views and all runs. With N far below D the correlation
-    cannot have full rank; the rows give it. They also dilute the gradient of the second term; the
+    cannot have full rank; the rows give it. They also dilute the second term's gradient; the
     control is no rows and w scaled by N / (N + R). Relations: the sum of `simcse` and
     `barlow-twins` without a projector; `dcl` is the other answer to the same bottleneck.
     Paper and released code differ: the paper does not centre columns and names neither w nor
@@ -197,10 +193,9 @@ class SCD(Projected, Objective):
       + \alpha \Big( \sum_j (1 - C_{jj})^2 + \lambda \sum_{j \ne k} C_{jk}^2 \Big), \qquad
       C = \tilde p^\top \tilde p' / N$$
 
-    $h, h'$: encoder outputs at a low and a high dropout rate, pushed apart; $\tilde p$: their
-    projections, columns standardised. One weight at 0 leaves the other term alone. Relations: the
-    second term is `barlow-twins`; only that term holds the embeddings together. Pairs of
-    texts are refused: the first term pushes the views apart, as far as noise makes them differ.
+    $h, h'$: encoder outputs at a low and a high dropout rate, pushed apart, so pairs of texts are
+    refused; $\tilde p$: their projections, columns standardised. Relations: the second term is
+    `barlow-twins`; only that term holds the embeddings together.
 
     Where paper and released code differ:
     - Eq. 3 and 4 as printed (`variant="printed"`) are no correlation (C_jj reaches sqrt(N)) and

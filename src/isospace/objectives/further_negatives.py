@@ -1,8 +1,4 @@
-"""Objectives with further negatives: noise, mixes of the batch, or a queue.
-
-GS-InfoNCE has noise, DCLR hardened noise, MixCSE mixes. A momentum network fills the queues of
-ESimCSE and MoCoSE.
-"""
+"""Objectives with further negatives: noise, mixes of the batch, or a queue."""
 
 from __future__ import annotations
 
@@ -37,10 +33,9 @@ class GSInfoNCE(Contrast, OnCosines):
         {\sum_j e^{\cos(z_i, z'_j)/\tau} + \sum_{m=1}^M e^{\cos(z_i, g_m)/\tau}}, \qquad
       g_m \sim \mathcal N(0, I)$$
 
-    $g$: drawn anew in every step, the same for all sentences, never passed through the head.
-    Relations: M = 0 would be `simcse`; `mixcse` mixes its further negatives from the batch. The
-    released code has a standard deviation of the noise, which a cosine does not see. The published
-    numbers use a dropout rate of the encoder of 0.2 for BERT (a setting of the run).
+    $g$: new in every step, the same for all sentences, never passed through the head. Relations:
+    M = 0 would be `simcse`; `mixcse` mixes its further negatives. The released code scales the
+    noise, which a cosine does not see. The published numbers have an encoder dropout of 0.2 (BERT).
     """
 
     noise_rows: PositiveInt = 192
@@ -67,25 +62,23 @@ class MixCSE(Contrast, OnCosines):
       e^{s(z_i, m'_j)} + \sum_{j \ne i+1} e^{s(m_i, z'_j)}}, \qquad
       m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
 
-    $s = \cos/\tau$; $m'$: the same of the second view; sg: a constant; the row after the last is
-    the first. A mix that is mostly the anchor's own positive is excluded. Relations:
-    without the mixes it is `simcse`; `gs-infonce` adds noise as negatives instead.
+    $s = \cos/\tau$; $m'$: of the second view; sg: a constant; the row after the last is the first.
+    A mix that is mostly the anchor's own positive is excluded. Relations: without the mixes it is
+    `simcse`; `gs-infonce` adds noise instead.
 
     Where paper and released code differ:
     - Code: all N mixes of either view count for every anchor. Paper (`variant="paper"`): vectors of
       length 1 are mixed, and an anchor has one mix, that of its own positive. The default follows
       the code, which gave the published numbers.
-    - But the code leaves the excluded cells as negatives of cosine 0 (`variant="released"`). The
-      default excludes them; the loss hardly differs.
-    - The paper's partner is a random sentence, the code's and ours the next row of the batch, which
-      is shuffled.
+    - The code leaves excluded cells at cosine 0 (`variant="released"`); the loss hardly differs.
+    - The paper's partner is a random sentence, the code's and ours the next row of the batch.
     """
 
     mix_weight: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """lambda, share of the positive in a mix."""
     variant: Literal["masked", "released", "paper"] = "masked"
-    """Leave out mixes that are mostly the anchor's own positive (masked), give them the logit 0
-    (released), or make a single mix for each anchor (paper)."""
+    """Mixes of the anchor's own positive: left out (masked), at logit 0 (released), or alone, one
+    for each anchor (paper)."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-mixing")
 
@@ -105,24 +98,21 @@ class DCLR(OnCosines):
 
     $s = \cos/\tau$. $\hat z$: drawn from N(0, I), then moved `steps` times by `step_size` along the
     gradient of the InfoNCE without weights. $c$: vectors of a frozen copy of the base model, before
-    the head; the paper's is a SimCSE model, so start from one (or train the base model by `simcse`
-    first).
-    Relations: without noise, and with $\varphi$ = 1, it is `simcse`; `gs-infonce` leaves its noise
-    as it was drawn; `mixcse` mixes its further negatives.
+    the head; the paper's is a SimCSE model, so start from one. Relations: without noise, and with
+    $\varphi$ = 1, it is `simcse`; `gs-infonce` leaves its noise as drawn.
 
     Where paper and released code differ (`variant="released"`):
-    - The code multiplies logits by the weights, so that a false negative still counts, as one of
-      cosine 0. By default it is left out.
-    - The code's loss is a binary cross-entropy of each cell of the softmax, which is not a number
-      once a positive's probability rounds to 1 (here it stays finite). By default it is the
-      softmax's.
+    - The code multiplies logits by the weights, so that a false negative counts at cosine 0. By
+      default it is left out.
+    - The code's loss is a binary cross-entropy of each cell of the softmax, not a number once a
+      positive's probability rounds to 1 (here finite). By default it is the softmax's.
     - The code compares two views of the frozen network under dropout; by default it is clean.
     - Not here: the code compares $\cos/\tau$ with $20 \varphi$, which is right only for $\tau$ =
       0.05, and has two poolers before the head.
 
-    Over pairs of texts $z$ is of the anchor, $z'$ and $c$ are of its positive: j is no negative of
-    i where their positives are too alike. That is our reading: $\varphi$ is for texts of one kind,
-    and a question and even its own answer are mostly below it.
+    Over pairs of texts $z'$ and $c$ are of the positive: j is no negative of i where their
+    positives are too alike. That is our reading: $\varphi$ is for texts of one kind, and even a
+    question's own answer is mostly below it.
     """
 
     threshold: Annotated[float, Field(ge=-1, le=1)] = 0.9
@@ -141,7 +131,6 @@ class DCLR(OnCosines):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Two under dropout, and by the frozen network one clean (as released two noisy ones)."""
         if self.variant == "released":
             return (View(), View(), View(by="frozen"), View(by="frozen"))
         return (View(), View(), View(dropout=0.0, by="frozen"))
@@ -178,8 +167,6 @@ class ESimCSE(Contrast, OnCosines):
     Paper and released code differ: the paper draws up to max(2, rate n) repetitions of n words, the
     code (followed here, with which the rate was tuned) fewer than min(10, rate L), with the special
     tokens counted. The release's momentum network starts without the pre-trained weights.
-    Over pairs of texts $z$ is of the anchor, $z^+$ of the positive with words doubled, and the
-    queue takes the momentum network's vectors of both texts.
     """
 
     repetition_rate: Annotated[float, Field(ge=0, lt=1)] = 0.32
@@ -222,8 +209,7 @@ class MoCoSE(Objective):
     queue is of vectors that are no positives.
 
     Where paper and released code differ, or the code goes wrong:
-    - The code's copies are under dropout; here that of the encoder is clean (its projection keeps
-      `head_dropout`).
+    - The code's copies are under dropout; here that of the encoder is clean.
     - The optimiser of the code trains the copy of the projection too; here it only follows.
     - The code's queue begins with K random unit vectors, and is up to twice as long for a while;
       here it begins with `queue_start` of them.
@@ -232,8 +218,7 @@ class MoCoSE(Objective):
     - The paper moves the words' embeddings along the sign of the last batch's gradient; the code
       by 5e-9 or not at all. Here they stay.
 
-    Over pairs of texts $q$ is of the anchor and $k$ of its positive; the queue takes the keys of
-    both directions, as MoCo's symmetric loss does (He et al. 2020, released code).
+    Over pairs of texts the queue takes the keys of both directions, as MoCo's symmetric loss does.
     """
 
     temperature: PositiveFloat = 0.05

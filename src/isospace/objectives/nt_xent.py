@@ -32,15 +32,13 @@ class ConSERT(Objective):
     negatives from the same view. There is no head; the paper pools the mean of the last two layers.
     Paper and released code differ: the code's loss is 0.3 times that of the paper and of this
     class, which Adam hardly notices. The script for large models leaves the first view alone, with
-    dropout on (`first` none, `second` shuffle, `with_dropout`). Over pairs of texts the first view
-    is of the anchor, the second of its positive, each with its own change.
+    dropout on (`first` none, `second` shuffle, `with_dropout`).
     """
 
     temperature: PositiveFloat = 0.1
     """tau, divides the cosines."""
     first: Change = "feature-cutoff"
-    """The change of the first view's embeddings: a share of features, tokens or single elements is
-    set to 0, the positions of the tokens are shuffled, or none."""
+    """The change of the first view's embeddings: a share is set to 0, or positions are shuffled."""
     second: Change = "shuffle"
     """The change of the second view's embeddings."""
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -97,8 +95,7 @@ class VaSCL(Objective):
     """
 
     neighbours: PositiveInt = 16
-    """k, the number of nearest sentences in the batch that are negatives of a virtual view; in a
-    small batch, all others."""
+    """k, nearest sentences in the batch that are negatives of a virtual view."""
     radius: PositiveFloat = 15.0
     """Delta, length of the step from a sentence to its virtual view."""
     start_radius: PositiveFloat = 15.0

@@ -29,10 +29,9 @@ class PromptBERT(OnCosines):
     denoising, as the paper does; the tokenizer then holds the template.
     The released code computes one template state for all sentences of equal length, under one
     dropout draw; here each has its own. It counts the free positions from the first template's
-    length for both templates, and from 0 for RoBERTa, whose positions begin at 2; not here. This
-    has no effect on BERT with the published templates. RoBERTa's templates are
+    length for both templates, and from 0 for RoBERTa, whose positions begin at 2; not here, with no
+    effect on BERT with the published templates. RoBERTa's templates are
     `This sentence : ' {} ' means [MASK].` and `The sentence : ' {} ' means [MASK].`.
-    Over pairs of texts the first template is around the anchor and the second around its positive.
     """
 
     first: str = 'This sentence of "{}" means [MASK].'

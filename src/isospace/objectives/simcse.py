@@ -32,8 +32,8 @@ class SimCSE(Contrast, OnCosines):
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines (Appendix A)."""
     supervision: Literal["none", "triples"] = "none"
-    """triples: an example has a positive and a hard negative too (Section 4), in the three
-    `columns`. Pairs need no setting here: `views` pairs takes them."""
+    """triples: an example has a positive and a hard negative (Section 4), in three `columns`. Pairs
+    need no setting here: `views` pairs takes them."""
     hard_negative_weight: float = 0.0
     """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
 
@@ -65,10 +65,6 @@ class SimCSE(Contrast, OnCosines):
 @settings
 class Iso(Contrast, OnCosines):
     r"""Whitened positives against clean negatives, plus contrast between dimensions.
-
-    Every sentence passes m times under dropout and once without. Each view is whitened in shuffled
-    groups. Noisy pairs are contrasted with the clean batch, and the encoder's dimensions with each
-    other.
 
     $$\ell = \frac1{m-1} \sum_{p=1}^{m-1} \ell_\mathrm{off\text{-}dropout}(w_0, w_p, \hat w)
       + \lambda\,\ell_\mathrm{DCL}(h_0, h_1)$$

@@ -99,8 +99,7 @@ class SimCSEPP(OffDropout):
     $$\ell = \ell_\mathrm{off\text{-}dropout}(z, z', \hat z) + \lambda\,\ell_\mathrm{DCL}(z, z')$$
 
     Relations: `OffDropout` and `DCL` explain the symbols, and where paper and code differ. The
-    released trainer has every line of the second term commented out and sets m = 1; this class
-    adds the term, as the paper says.
+    released trainer has the second term commented out and m = 1; this class adds it (paper).
     """
 
     variant: Variant = "released"
@@ -150,7 +149,6 @@ class NoiseStudy(OnCosines):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The two plain views, then K for the first mean and K for the second."""
         two = (View(), View())
         if self.noise == "more":
             return two

@@ -33,8 +33,7 @@ class TSDAE(Objective):
     there are no negatives, and nothing compares sentences.
     The mean is over all tokens of the batch, so that long sentences weigh more. Words are those of
     the encoder's tokenizer; the authors' are NLTK's. Newer example scripts of sentence-transformers
-    delete 1 - rate by mistake. The paper pools by the first token (`pooling` cls), and takes
-    batches of 8 at 3e-5 constant.
+    delete 1 - rate by mistake. The paper pools by the first token, in batches of 8 at 3e-5.
     """
 
     deletion_rate: Annotated[float, Field(ge=0, lt=1)] = 0.6
@@ -77,8 +76,7 @@ class DiffCSE(Contrast):
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
     it is over tokens, and with `positions` all as in the code. The code masks 80 % of the drawn
     words, and its generator runs under dropout; here all are masked, and it runs without.
-    Over pairs of texts $z$ is of the anchor and $z'$ of its positive. $x$ is the anchor, and the
-    detector reads its vector $z$ with both $x''$: the positive has other words.
+    Over pairs of texts the detector reads the anchor's $z$ with both $x''$, which are its words.
     """
 
     detection_weight: PositiveFloat = 0.005
@@ -86,12 +84,10 @@ class DiffCSE(Contrast):
     mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Chance of a word to be masked (0.30 for BERT, 0.20 for RoBERTa; 0.15 for transfer)."""
     generator: str | None = None
-    """Masked-language model that fills the masks, with the vocabulary of the encoder; "words"
-    draws words of the batch instead. Default: the checkpoint that training starts from, if it
-    is one."""
+    """Masked-language model with the encoder's vocabulary that fills the masks; "words" draws words
+    of the batch. Default: the checkpoint that training starts from, if it is one."""
     variant: Literal["released", "paper"] = "released"
-    """All words are replaced by the likeliest (released code), or the masked by sampled ones
-    (paper)."""
+    """All words are replaced by the likeliest (released), or the masked by sampled ones (paper)."""
     positions: Literal["tokens", "all"] = "tokens"
     """Positions where replacement is detected: tokens, or all, padding included (released code)."""
 

@@ -42,7 +42,6 @@ class CT(Objective):
     - The release trains on batches of 16 pairs of 30 sentences. Here every sentence of the batch is
       a positive, so a batch of B makes 8 B pairs.
     - The release keeps the tower that is better on labelled pairs; here the first is the encoder.
-      Its optimiser (RMSprop) and steps of the learning rate are not an objective's.
     """
 
     num_negatives: PositiveInt = 7
@@ -86,8 +85,6 @@ class CTInBatch(Objective):
     dropout. $s$: `scale`, its logarithm is trained. Relations: `ct` draws pairs; with one tower
     and one direction this is `simcse`. It is sentence-transformers' version of CT, no paper's;
     there the second tower is kept, here the first is the encoder.
-    Over pairs of texts the first tower reads the anchor and the second its positive, and the other
-    way round.
     """
 
     scale: PositiveFloat = 20.0
@@ -122,8 +119,8 @@ class PCL(OnCosines):
     by X with its copies by Y (labels 1) and with the other sentences by Y (labels 0). The copies
     are one under dropout, and each of four edits `copies` times: shuffled, reversed, tokens
     deleted, tokens repeated. NCE is `simcse` on sentence and dropout copy. P is the encoder, Q a
-    second network, a copy at the start; they share the head. Relations: with one copy and no peer
-    this is `simcse` with a second, binary loss; `ct` trains two networks too.
+    copy at the start; they share the head. Relations: with one copy and no peer this is `simcse`
+    with a second, binary loss; `ct` trains two networks too.
 
     Where paper and released code differ:
     - The code takes the probabilities $w$ for logits (`variant="released"`), so that the binary
@@ -131,8 +128,6 @@ class PCL(OnCosines):
     - The code is followed in means over all cells, KL with gradient in both networks, deletion of
       the first occurrence of a drawn token, and no repetition beyond 32 tokens.
     - Not here: the code's peer has no attention mask, and a pre-trained pooler before the head.
-
-    Over pairs of texts the sentences are anchors, and all copies are of their positives.
     """
 
     copies: PositiveInt = 2

@@ -58,9 +58,8 @@ class WhitenedCSE(OnCosines):
     """lambda of Eq. 7 and 8; the paper gives no value, the code has 1. Of `loss` l1 it scales the
     gradient, to the others it adds a constant."""
     eps: NonNegativeFloat = 1e-5
-    """Added to every variance; the released code has none. By a constant matrix, directions in
-    which a batch does not vary (all dimensions as one group) get gradients times eps^(-1/2), and
-    none with 0."""
+    """Added to every variance; the released code has none. Directions in which a batch does not
+    vary get gradients times eps^(-1/2), and none with 0."""
     stop_gradient: bool = True
     """Treat the whitening matrix as a constant (released code)."""
     head: HeadChoice = "mlp"
