@@ -156,10 +156,8 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted):
     stopped = cut_short(fit_module.Fit, "_train", before=False)
     with pytest.raises(Interrupted, match="adapt `resume`"), stopped:
         adapt(config)
-    before = json.loads((config.output / "candidates" / "amounts.json").read_text())["seconds"]
     again = adapt(resume=config.output)
     searched = read_candidates(config.output)
-    assert searched.seconds > before > 0
     assert again.results.training.seconds == pytest.approx(searched.seconds, abs=5)
     assert again.results.verdict.gain == adapted.results.verdict.gain
     assert_same_weights(again.run, adapted.run)

@@ -1,5 +1,6 @@
 """`adapt` with several base models: the best of them, whitened, is fine-tuned."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from toy import write_toy_model
 
 from isospace.adaptation import adapt as module
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.results import read_base_models, read_candidates
+from isospace.adaptation.results import read_candidates
 from isospace.cli import main
 from isospace.errors import Interrupted, UserError
 from isospace.report.run_set import collect
@@ -27,27 +28,42 @@ def config(small_split, toy_model, tmp_path_factory):
     return replace(small_search(folder, toy_model), model="minilm", models=models)
 
 
+class Shown(Silent):
+    """Keep the rows of the first table."""
+
+    rows = None
+
+    def table(self, title, rows):
+        self.rows = self.rows or rows
+
+
 @pytest.fixture(scope="module")
-def adapted(config):
-    return adapt(config, progress=Silent())
+def shown():
+    return Shown()
 
 
-def test_the_model_that_finds_most_validation_pairs_goes_on(config, adapted):
-    compared = read_base_models(adapted.run.folder)
-    assert [one.name for one in compared.models] == list(config.models)
-    assert [one.dim for one in compared.models] == [48, 32]
-    assert all(one.texts_per_second > 0 for one in compared.models)
-    second, best = sorted(compared.models, key=lambda one: one.validation)
-    assert compared.selected == best.name == adapted.run.config.model
-    assert compared.gain.mean == pytest.approx(best.adapted - second.adapted)
-    assert compared.gain.items == adapted.results.verdict.gain.items
-    assert best.base == pytest.approx(adapted.results.base.pairs.mrr)
-    closed_forms = [one.mrr for one in read_candidates(adapted.run.folder).candidates[:4]]
-    assert best.validation == pytest.approx(max(closed_forms))
-    assert compared.verdict in read_candidates(adapted.run.folder).notes
-    assert load_again(adapted.model_folder).get_embedding_dimension() == best.dim
+@pytest.fixture(scope="module")
+def adapted(config, shown):
+    return adapt(config, progress=shown)
+
+
+def test_the_model_that_finds_most_validation_pairs_goes_on(config, adapted, shown):
+    assert [row[""] for row in shown.rows] == list(config.models)
+    assert [row["dimensions"] for row in shown.rows] == ["48", "32"]
+    assert all(float(row["texts a second"]) > 0 for row in shown.rows)
+    second, best = sorted(shown.rows, key=lambda row: float(row["validation MRR"]))
+    assert [row["selected"] for row in (second, best)] == ["", "yes"]
+    assert best[""] == adapted.run.config.model
+    assert best["base model"] == f"{100 * adapted.results.base.pairs.mrr:.2f}"
+    searched = read_candidates(adapted.run.folder)
+    closed_forms = [one.mrr for one in searched.candidates[:4]]
+    assert best["validation MRR"] == f"{100 * max(closed_forms):.2f}"
+    verdict = next(note for note in searched.notes if " is selected, before " in note)
+    gain = float(re.search(r"is ([+-][\d.]+) points", verdict)[1])
+    assert gain == pytest.approx(float(best["adapted"]) - float(second["adapted"]), abs=0.02)
+    assert load_again(adapted.model_folder).get_embedding_dimension() == int(best["dimensions"])
     page = write_report(collect([adapted.run.folder])).read_text(encoding="utf-8")
-    assert all(one.name in page for one in compared.models)
+    assert all(name in page for name in config.models)
 
 
 @pytest.mark.exhaustive
@@ -59,17 +75,13 @@ def test_the_search_is_that_of_the_selected_model_alone(config, adapted, tmp_pat
 
 
 @pytest.mark.parametrize("at", ["compared", pytest.param("searched", marks=pytest.mark.exhaustive)])
-def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_path, monkeypatch, at):
+def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_path, at):
     config = replace(config, output=tmp_path / "run")
-    step, call = ("_closed_forms", 2) if at == "compared" else ("_search", 1)
+    step, call = ("score_test_pairs", 2) if at == "compared" else ("_search", 1)
     with pytest.raises(Interrupted), cut_short(module, step, call=call):
         adapt(config, progress=Silent())
-    if at == "searched":  # the models that lost are not loaded again
-        monkeypatch.setattr("isospace.adaptation.adapt.compare_base_models", None)
     again = adapt(resume=config.output, progress=Silent())
-    compared = read_base_models(config.output)
-    assert compared.selected == again.run.config.model == adapted.run.config.model
-    assert compared.gain == read_base_models(adapted.run.folder).gain
+    assert again.run.config.model == adapted.run.config.model
     assert again.results.verdict.gain == adapted.results.verdict.gain
     assert_same_weights(again.run, adapted.run)
 

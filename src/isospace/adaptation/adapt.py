@@ -4,10 +4,8 @@ The candidates come in order of cost (table in `candidates.py`). Each is scored 
 pairs and on the validation part of other text. A candidate that drops too much on other text is
 rejected. The best of the others is scored once on the test pairs.
 
-If the user names several base models, `compare_base_models` first scores each with and without
-whitening on the same pairs. Whitening needs no training, so each model costs one pass over the
-texts. Only the model with the highest validation MRR is fine-tuned. The test pairs give its gain
-over the second best.
+Of several base models, each is scored with and without whitening, and only the one with the highest
+validation MRR is fine-tuned. The test pairs give its gain over the second best.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +21,7 @@ from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncod
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.fine_tune import fine_tune, fine_tune_queries, nothing_trained
 from isospace.adaptation.fitting import fit_precision
-from isospace.adaptation.results import BASE_MODELS, BaseModels, BaseModelScores, read_base_models
+from isospace.adaptation.results import VALIDATION
 from isospace.adaptation.selection import (
     FineTuned,
     Search,
@@ -73,50 +70,51 @@ class _Compared:
     search: Search
     tried: Tried
     test: Scores
-    scores: BaseModelScores
+
+    @property
+    def name(self) -> str:
+        return self.search.task.config.model
+
+    @property
+    def validation(self) -> float:
+        return self.tried.mrr[self.tried.selected]
+
+    def row(self, selected: bool) -> dict[str, str]:
+        encoder, texts = self.search.encoders.encoder, self.search.task.validation.second
+        seconds = tokens_of(encoder, ("document", texts)) / len(set(texts))
+        seconds *= seconds_per_token(encoder, texts, "float32")
+        base, own = score_test_pairs(self.search, BASE_MODEL, self.tried), self.tried.selected
+        return {
+            "": self.name,
+            "dimensions": str(encoder.dim),
+            "texts a second": f"{1 / seconds:.3g}",
+            VALIDATION: f"{100 * self.validation:.2f}",
+            "base model": f"{100 * base.mean:.2f}",
+            "adapted": f"{100 * self.test.mean:.2f}",
+            "by": own.change.name if own.change else own.name,
+            "selected": "yes" if selected else "",
+        }
 
 
-def compare_base_models(searches: Sequence[Search]) -> tuple[Search, Tried]:
-    """Score the closed forms of each base model, then write and show the comparison.
-
-    Return the search of the selected model, and its tried candidates.
-    """
+def compare_base_models(searches: Sequence[Search]) -> tuple[Search, Tried, str]:
+    """Compare the closed forms of base models; return the best model's, and a sentence."""
     progress, compared = searches[0].progress, []
     for number, search in enumerate(searches, start=1):
         progress.line("base model", f"{number} of {len(searches)}: {search.task.config.model}")
-        compared.append(_closed_forms(search))
-    best, second = sorted(compared, key=lambda one: -one.scores.validation)[:2]
+        tried = try_closed_forms(search)
+        compared.append(_Compared(search, tried, score_test_pairs(search, tried.selected, tried)))
+    best, second = sorted(compared, key=lambda one: -one.validation)[:2]
     found, benchmark = _gain(compared, best, second), best.search.task.data.benchmark
     head = (
-        f"{best.scores.name} is selected, before {second.scores.name}. On the test pairs its gain "
-        f"over {second.scores.name}, both whitened where that helps, is "
+        f"{best.name} is selected, before {second.name}. On the test pairs its gain over "
+        f"{second.name}, both whitened where that helps, is "
     )
     count = counted(found, benchmark.pairs.unit)
     verdict = gain_sentence(head, found, benchmark.protocol, count)
-    models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
-    progress.table("base models, whitened, MRR x 100 on the test pairs", models.rows())
+    rows = [one.row(one is best) for one in compared]
+    progress.table("base models, whitened, MRR x 100 on the test pairs", rows)
     progress.line("models", verdict)
-    typed_json.write(best.search.run.folder / BASE_MODELS, models)
-    return replace(best.search, base_models=models), best.tried
-
-
-def _closed_forms(search: Search) -> _Compared:
-    """Score a base model with and without each map, and the best of these on the test pairs."""
-    tried = try_closed_forms(search)
-    selected = tried.selected
-    base, test = (score_test_pairs(search, one, tried) for one in (BASE_MODEL, selected))
-    encoder, texts = search.encoders.encoder, search.task.validation.second
-    tokens_per_text = tokens_of(encoder, ("document", texts)) / len(set(texts))
-    scores = BaseModelScores(
-        search.task.config.model,
-        encoder.dim,
-        1 / (tokens_per_text * seconds_per_token(encoder, texts, "float32")),
-        selected.change.name if selected.change else selected.name,
-        tried.mrr[selected],
-        base.mean,
-        test.mean,
-    )
-    return _Compared(search, tried, test, scores)
+    return best.search, best.tried, verdict
 
 
 def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> Gain:
@@ -142,9 +140,9 @@ def adapt(
 
     Args:
         config: the settings of a new search.
-        resume: the folder of a search to resume, instead of `config`. Finished candidates are not
-            made again. For a finished search, its results are returned.
-        progress: shows the progress; default: the log.
+        resume: the folder of a search to resume, instead of `config`; a finished search returns its
+            results.
+        progress: default: the log.
 
     Raises:
         UserError: bad input; refused before the work starts. `TooLittle` if there is too little
@@ -158,15 +156,10 @@ def adapt(
 def _begin(
     started: float, progress: Progress, config: AdaptConfig, run: Run | None, stop: StopRequest
 ) -> FinishedRun:
-    """Read the texts, load the base models, and search in the folder of the run.
-
-    `started` is the start of the command by the monotonic clock.
-    """
-    compared = None if run is None else read_base_models(run.folder)
+    """Read the texts, load the base models, and search; `started` is by the monotonic clock."""
     names = config.models or (config.model,)
     text = load_task(config, progress)
-    goes_on = names if compared is None else (compared.selected,)
-    bases = [load_base_model(text, name, progress) for name in goes_on]
+    bases = [load_base_model(text, name, progress) for name in names]
     budget_began = counted_from(started, time.monotonic(), _seconds(config))
     if run is None:
         settings = replace(bases[0][0].training, output=config.output)
@@ -176,7 +169,6 @@ def _begin(
         amounts = _amounts(bases, kept, budget_began)
         if note := amounts.note(config):
             progress.line("budget", note)
-        began = started - amounts.seconds
 
         def planned(task: Task, encoders: CandidateEncoders) -> Search:
             task = task.with_share(amounts.share)
@@ -187,23 +179,17 @@ def _begin(
             if task.folds is not None:
                 own = tuple(replace(encoders, corpus=corpus) for corpus in task.folds.corpora)
                 parts = CrossValidated(task.folds, own)
-            return Search(task, encoders, run, parts, began, progress, stop, compared)
+            return Search(task, encoders, run, parts, started, progress, stop)
 
-        try:
-            searches = [planned(*base) for base in bases]
-            if len(searches) > 1:
-                search, tried = compare_base_models(searches)
-            else:
-                search, tried = searches[0], try_closed_forms(searches[0])
-            if config.models:
-                run.write_config(replace(search.task.training, output=config.output))
-            del bases, searches  # the models that were not selected take memory
-            return _search(search, tried, amounts, budget_began)
-        finally:
-            if kept.is_dir():  # the search was stopped
-                with suppress(OSError):
-                    seconds = time.monotonic() - began
-                    typed_json.write(kept / _AMOUNTS, replace(_kept_amounts(kept), seconds=seconds))
+        searches = [planned(*base) for base in bases]
+        if config.models:
+            search, tried, verdict = compare_base_models(searches)
+            run.write_config(replace(search.task.training, output=config.output))
+        else:
+            search, tried, verdict = searches[0], try_closed_forms(searches[0]), ""
+        del bases, searches  # the models that were not selected take memory
+        notes = list(filter(None, [*search.task.notes, verdict, amounts.note(config)]))
+        return _search(search, tried, notes, budget_began)
 
 
 def _settings(run: Run) -> AdaptConfig:
@@ -225,11 +211,14 @@ def _amounts(
     task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
     if file.is_file():
-        return _kept_amounts(kept)
+        return typed_json.read(file, Amounts, "amounts of a search")
     amounts = Amounts()
     trains = not encoders.encoder.is_frozen
     if config.budget[1] == "minutes" and task.folds is None and trains:
-        work = [(_seconds_per_token(*base), Passes.count(*base)) for base in bases]
+        work = [
+            (seconds_per_token(own.encoder, of.validation.second, "float32"), Passes.count(of, own))
+            for of, own in bases
+        ]
         left = budget_began + _seconds(config) - time.monotonic()
         if len(bases) > 1:
             left *= MOST_COMPARING
@@ -239,21 +228,9 @@ def _amounts(
     return amounts
 
 
-def _seconds_per_token(task: Task, encoders: CandidateEncoders) -> float:
-    return seconds_per_token(encoders.encoder, task.validation.second, "float32")
-
-
-def _kept_amounts(kept: Path) -> Amounts:
-    return typed_json.read(kept / _AMOUNTS, Amounts, "amounts of a search")
-
-
-def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float) -> FinishedRun:
+def _search(search: Search, tried: Tried, notes: list[str], budget_began: float) -> FinishedRun:
     """Validate the baselines and trained candidates, select one, test it, and write the run."""
-    config, data, progress = search.task.config, search.task.data, search.progress
-    notes = list(search.task.notes)
-    if search.base_models is not None:
-        notes.append(search.base_models.verdict)
-    notes += filter(None, [amounts.note(config)])
+    data, progress = search.task.data, search.progress
     weight = data.benchmark.select_weight(search.encoders.encode(BASE_MODEL), data.held_out)
     # The test may take a minute, so it follows the first table. Only the baselines of a small
     # folder need it before, because they are scored on the test pairs.
@@ -296,10 +273,9 @@ def _fine_tuned(search: Search, budget_began: float) -> FineTuned:
 
 
 def _too_short_for_training(search: Search, until: float) -> str:
-    """Return a note if no training can end by `until`, however short; empty if one can.
+    """Return a note if even the shortest training would end long after `until`; else empty.
 
-    The shortest training and the measuring after it are counted roughly, because an exact plan
-    (`fine_tune`) takes longer to make. One trained model is measured; queries keep time for more.
+    The count is rough, because an exact plan (`fine_tune`) takes longer to make.
     """
     task, passes = search.task, search.passes
     if task.folds is not None or not task.data.held_out.natural:
@@ -309,9 +285,10 @@ def _too_short_for_training(search: Search, until: float) -> str:
         measured = passes.trained
     pairs = max(len(list(texts)) for _, texts in search.encoders.fit_texts)
     trained = FEWEST_UPDATES * task.training.batch_size * passes.mapped / pairs
-    token = training = _seconds_per_token(task, search.encoders)
+    encoder, texts = search.encoders.encoder, task.validation.second
+    token = training = seconds_per_token(encoder, texts, "float32")
     if (precision := fit_precision(task.training)) == "bf16":
-        training = seconds_per_token(search.encoders.encoder, task.validation.second, precision)
+        training = seconds_per_token(encoder, texts, precision)
     work = token * measured + training * _TRAINING * trained
     late = time.monotonic() + SPARE * work - until
     minutes = task.config.budget[0]
@@ -329,10 +306,8 @@ def _validate_trained(
 ) -> tuple[Tried, list[str]]:
     """Validate the fine-tuned weights, merged weights as long as they score higher, and the maps.
 
-    With a budget of minutes, a merge is tried only if time is left. A candidate that drops too much
-    does not end the search: merging may reduce the drop.
-
-    Return all candidates, and a note if time was short.
+    A merge is tried only if the plan leaves time; a note says if not. A candidate that drops too
+    much does not end the search, because merging may reduce the drop.
     """
     maps, notes = search.encoders.maps, []
     steps: list[Candidate] = []

@@ -72,10 +72,7 @@ def refusing() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class MapChoice:
-    """A map to be fitted on the corpus.
-
-    `fit_power` returns the map from the moments of texts or pairs, and the power.
-    """
+    """A map to be fitted on the corpus, by `fit_power` from moments of texts or pairs."""
 
     kind: str
     power: float
@@ -112,10 +109,7 @@ def queries_by_pairs(power: float) -> MapChoice:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One version of the model: the share of the trained weights, and the map behind the encoder.
-
-    Share 0 is the base model, 1 the fine-tuned model.
-    """
+    """One version of the model: the share of the fine-tuned weights (0 to 1), and a map."""
 
     share: float = 0.0
     change: MapChoice | None = None
@@ -154,7 +148,7 @@ class Maps:
     Attributes:
         tried: all maps, the weakest first.
         first: the map that trained weights are tried with first, and that a training of both sides
-            goes through. `None`: trained weights are tried without a map first.
+            goes through; `None` for none.
         by: what all of them are fitted on.
         queries_only: true if documents keep their vectors. Trained weights then encode queries.
     """
@@ -211,8 +205,7 @@ Weights: TypeAlias = Mapping[str, Tensor]
 def merge(base: Weights, trained: Weights, share: float) -> dict[str, Tensor]:
     """Return (1 - share) base + share trained, computed in float64, on the CPU.
 
-    Share 0 gives the base model bit for bit, and 1 the model that was fine-tuned from it. Types are
-    the base model's, and so are integers, such as position ids.
+    Share 0 and 1 give the two models bit for bit. Types and integers are the base model's.
     """
     return {name: _between(own, trained[name], share) for name, own in base.items()}
 
@@ -316,9 +309,7 @@ class CandidateEncoders:
         parts: Sequence[Corpus] = (),
         queries_only: bool = False,
     ) -> CandidateEncoders:
-        """Load the base model, and select the maps: fitted on pairs if the text has enough.
-
-        Maps are also fitted on `parts` of the corpus (`of_part`).
+        """Load the base model, and select the maps: by pairs if text and `parts` have enough.
 
         Raises:
             UserError: as for `SharedEncoder`; or too few pairs to map queries alone.
@@ -373,9 +364,9 @@ class CandidateEncoders:
     def put_behind(self, encoder: Encoder) -> None:
         """Put the map that training goes through behind a base model, before its training.
 
-        The map is fitted on the base model, and training does not change it. It is fitted again
-        after training. Weights trained with the map score higher than weights trained without it
-        (docs/results/fine-tuning.md). Without a map, only a final normalisation is removed.
+        Training does not change the map, and it is fitted again afterwards. Weights trained with
+        the map score higher (docs/results/fine-tuning.md). Without a map, only a final
+        normalisation is removed.
         """
         drop_normalize(encoder)
         if self.maps.first is not None:

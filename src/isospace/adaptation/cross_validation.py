@@ -76,7 +76,7 @@ class Folds:
 
     Attributes:
         parts: (pair,) the part of each pair, from 0.
-        of_part: the pairs of each part, with the passages of the part that are ranked for them.
+        of_part: the pairs of each part, with the passages that are ranked for them.
         corpora: for each part, the corpus without its documents.
     """
 
@@ -90,9 +90,8 @@ class Folds:
     def divide(cls, corpus: Corpus, benchmark: Benchmark, wanted: str | None) -> Folds | None:
         """Divide the documents if too few are held out to select and to test; else return `None`.
 
-        The result is also `None` if all documents have too few pairs or groups. `benchmark` is on
-        the documents that the corpus holds out. `wanted` is the relation of the pairs; default: the
-        first relation with enough pairs.
+        The result is also `None` if all documents have too few pairs or groups. `wanted` is the
+        relation of the pairs; default: the first relation with enough pairs.
         """
         held_out = len(set(benchmark.pairs.groups or ()))
         if corpus.related is None or (benchmark.split and held_out >= FEWEST_GROUPS):
@@ -206,8 +205,8 @@ def _pool(
 ) -> Candidates:
     """Return the passages that are ranked for the pairs of a part.
 
-    `everything` has the related passages, with all documents held out. `passages` (passage,) is
-    true for those of the part; `sought` (pair,) are the line numbers of the second texts.
+    `everything` has all documents held out. `passages` (passage,) is true for those of the part;
+    `sought` (pair,) are the line numbers of the second texts.
     """
     places = np.flatnonzero(passages)
     lines = everything.sought(relation, corpus.passages[places])
@@ -231,8 +230,7 @@ def _pool(
 class CrossValidated:
     """Scores of every candidate on all pairs, from models made without the pair's document.
 
-    `encoders` has those of the candidates of each part, made without its documents. Their folder
-    keeps vectors and weights until the run is finished.
+    `encoders` has the candidates of each part, made without its documents.
     """
 
     folds: Folds
@@ -274,10 +272,9 @@ class CrossValidated:
         return mrr_scores(self.folds.pairs, self.folds.joined(self.ranks(candidate)))
 
     def selected(self, candidate: Candidate, allowed: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates that test a candidate, one for each part.
+        """Return for each part the `allowed` candidate that the pairs of the other parts select.
 
-        For the base model it is the base model. Otherwise the pairs of the other parts select among
-        the `allowed` candidates.
+        For the base model it is the base model.
         """
         if candidate == BASE_MODEL:
             return [BASE_MODEL] * FOLDS
@@ -296,10 +293,9 @@ class CrossValidated:
         encode: PromptedEncoders,
         weight: float,
     ) -> BenchmarkResult:
-        """Return the results of the benchmark: pairs by the parts' models, other items by one.
+        """Return the results of the benchmark: pairs by the parts' models, other items by `encode`.
 
-        `selected` has the candidate for each part. `encode` is made from all documents, and encodes
-        the STS sets and the sample of `benchmark`.
+        `encode` is made from all documents.
         """
         ranked = zip(self._selected_encoders(selected), self.folds.of_part, strict=True)
         ranks = (rank_pairs(own, pairs, weight) for own, pairs in ranked)

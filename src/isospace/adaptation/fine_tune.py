@@ -64,7 +64,7 @@ def nothing_trained(search: Search, *notes: str) -> FineTuned:
 
 
 def facts_of(search: Search, choice: Choice, steps: int) -> TrainingFacts:
-    """Return the facts of a search whose training, if any, made no evaluations."""
+    """Return the facts of a training without evaluations."""
     return TrainingFacts(
         choice,
         evaluations=(),
@@ -80,8 +80,8 @@ def facts_of(search: Search, choice: Choice, steps: int) -> TrainingFacts:
 def fine_tune(search: Search, until: float | None) -> FineTuned:
     """Train as long as the budget allows.
 
-    `until` is the time at which the search must end; `None` for a budget in tokens, and for a
-    resumed training, which keeps its planned length.
+    The search must end at the time `until`. It is `None` for a budget in tokens, and for a resumed
+    training, which keeps its planned length.
     """
     plan: TimePlan | None = None
     training = search.task.training
@@ -227,10 +227,9 @@ _NO_DROPOUT = View(dropout=0.0)  # targets are fixed, so noise of the queries wo
 
 @dataclass(frozen=True)
 class QueryPairs:
-    """Training pairs whose passages have fixed vectors.
+    """Training pairs whose distinct passages have fixed vectors of length 1, (m, dim).
 
-    `passages` (m, dim) are vectors of the distinct passages, of length 1. `rows` (n,) has the row
-    of the passage of each query.
+    `rows` (n,) has the row of the passage of each query.
     """
 
     queries: Sequence[str]
@@ -267,11 +266,8 @@ def train_queries(
     """Train an encoder to find each query's passage; yield the loss of each update after it.
 
     The learning rate rises in the first tenth of the updates. Then it falls linearly to 0, which it
-    reaches with the last update or when `seconds` are over, whichever is first. After one pass over
-    the queries the next begins, in another order. The `max_length` of the settings cuts queries.
-
-    Raises:
-        Diverged: the loss is not finite.
+    reaches with the last update or when `seconds` are over, whichever is first. A loss that is not
+    finite raises `Diverged`.
     """
     assert isinstance(config.objective, SimCSE)
     temperature, device = config.objective.temperature, encoder.device
@@ -316,10 +312,9 @@ def _random_batches(count: int, size: int, seed: int) -> Iterator[NDArray[np.int
 
 
 def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
-    """Fine-tune the encoder of queries; a search that is resumed reads its weights.
+    """Fine-tune the encoder of queries until the time `until`; a resumed search reads its weights.
 
     A stopped training begins anew: one pass over the queries takes minutes, whatever the budget.
-    `until` is the time at which the search must end; `None` for a budget in tokens.
     """
     file, config = search.run.folder / QUERY_WEIGHTS, search.task.training
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""Contents of candidates.json and base_models.json; no other module knows their fields."""
+"""Contents of candidates.json; no other module knows its fields."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
-CANDIDATES, BASE_MODELS = "candidates.json", "base_models.json"
-"""Files in the folder of a run."""
+CANDIDATES = "candidates.json"
+"""File in the folder of a run."""
 VALIDATION = "validation MRR"
 """Column of the MRR on the validation pairs."""
 REJECTED = "rejected: drops too much"
@@ -23,7 +23,6 @@ class CandidateScores:
 
     Attributes:
         kind: its row in the table, where the best of each kind is shown.
-        mrr: MRR on the validation pairs, 0 to 1.
         gain: gain of `mrr` over the base model; `None` for the base model. For the selected
             candidate the gain is too high, because the same pairs selected it.
         other_text: set -> gain over the base model on the set's validation part.
@@ -54,11 +53,10 @@ class SearchResults:
     """The candidates of one run of `adapt`; its scores on test pairs are in results.json.
 
     Attributes:
-        candidates: all candidates in the order in which they were tried, the base model first.
-        baselines: gains of "BM25" and of "base model + BM25" over the base model on the validation
-            pairs.
+        candidates: in the order in which they were tried, the base model first.
+        baselines: "BM25" and "base model + BM25" -> gain over the base model on validation pairs.
         other_text: description of the sets of other text.
-        seconds: wall clock of the whole search, with earlier sessions of a resumed run.
+        seconds: wall clock of the search, since it began or was resumed.
     """
 
     candidates: tuple[CandidateScores, ...]
@@ -83,7 +81,7 @@ class SearchResults:
 
     @property
     def best(self) -> list[CandidateScores]:
-        """The best candidate of each kind that may be selected, or else of all of the kind."""
+        """The best allowed candidate of each kind, or the best if none is allowed."""
         found: dict[str, CandidateScores] = {}
         for one in self.candidates:
             known = found.setdefault(one.kind, one)
@@ -111,65 +109,7 @@ def _row(one: CandidateScores, sets: Iterable[str]) -> dict[str, str]:
     return row | {"selected": "yes" if one.selected else "" if one.allowed else REJECTED}
 
 
-@dataclass(frozen=True)
-class BaseModelScores:
-    """One base model in a comparison of base models, before and after whitening.
-
-    Attributes:
-        texts_per_second: documents that it encodes per second.
-        candidate: description of the selected version: the model itself, or a map behind it.
-        validation: MRR of the selected version on the validation pairs, 0 to 1.
-        base: MRR of the model itself on the test pairs.
-        adapted: MRR of the selected version on the test pairs.
-    """
-
-    name: str
-    dim: int
-    texts_per_second: float
-    candidate: str
-    validation: float
-    base: float
-    adapted: float
-
-
-@dataclass(frozen=True)
-class BaseModels:
-    """Base models that one run of `adapt` compared, in the order in which they were named.
-
-    `gain` is that of the selected model over the second best, each in its selected version, on the
-    test pairs.
-    """
-
-    models: tuple[BaseModelScores, ...]
-    selected: str
-    gain: Gain
-    verdict: str
-    format: int = 1
-
-    def rows(self) -> list[dict[str, str]]:
-        """Return the table of all models, x 100."""
-        return [
-            {
-                "": one.name,
-                "dimensions": str(one.dim),
-                "texts a second": f"{one.texts_per_second:.3g}",
-                VALIDATION: f"{100 * one.validation:.2f}",
-                "base model": f"{100 * one.base:.2f}",
-                "adapted": f"{100 * one.adapted:.2f}",
-                "by": one.candidate,
-                "selected": "yes" if one.name == self.selected else "",
-            }
-            for one in self.models
-        ]
-
-
 def read_candidates(folder: Path) -> SearchResults | None:
     """Read candidates.json of a run; `None` if `adapt` did not make the run."""
     path = folder / CANDIDATES
     return typed_json.read(path, SearchResults, "candidates of a run") if path.is_file() else None
-
-
-def read_base_models(folder: Path) -> BaseModels | None:
-    """Read base_models.json of a run; `None` if no base models were compared."""
-    path = folder / BASE_MODELS
-    return typed_json.read(path, BaseModels, "base models of a run") if path.is_file() else None

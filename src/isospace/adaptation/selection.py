@@ -16,7 +16,6 @@ from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncod
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.results import (
     CANDIDATES,
-    BaseModels,
     CandidateScores,
     ChangedQuery,
     SearchResults,
@@ -58,10 +57,7 @@ _DEV_SETS = "dev sets of STS, which limit the drop"
 class Search:
     """The values that every step of a search reads.
 
-    Attributes:
-        parts: scores by cross-validation, for a small folder; else `None`.
-        began: start of the search by the monotonic clock, earlier sessions counted in.
-        base_models: comparison of the base models; `None` if the user named one.
+    `parts` cross-validates a small folder, and `began` is by the monotonic clock.
     """
 
     task: Task
@@ -71,28 +67,24 @@ class Search:
     began: float
     progress: Progress
     stop: StopRequest
-    base_models: BaseModels | None = None
 
     @cached_property
     def passes(self) -> Passes:
-        """Tokens that trained weights process: those of queries alone, if only they are trained."""
+        """Tokens that trained weights process."""
         return Passes.count(self.task, self.encoders, queries=self.encoders.maps.queries_only)
 
     @property
     def seconds(self) -> float:
-        """Seconds of the whole search, with those of earlier sessions."""
+        """Seconds since the search began, or was resumed."""
         return time.monotonic() - self.began
 
 
 @dataclass(frozen=True)
 class FineTuned:
-    """The result of a fine-tuning.
+    """The result of a fine-tuning; `weights` and the time `plan` are `None` if there are none.
 
-    Attributes:
-        weights: the kept weights; `None` if none were kept.
-        selection_bias: gain that comes only from selecting the checkpoint by the test pairs.
-        unseen: number of checkpoints that were not kept, if the test pairs select the checkpoint.
-        plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.
+    If the test pairs select the checkpoint, `unseen` checkpoints were not kept, and
+    `selection_bias` is the gain that comes only from this selection.
     """
 
     facts: TrainingFacts
@@ -114,38 +106,29 @@ class ValidationScores:
 def allowed_candidates(
     other_text: Mapping[Candidate, Mapping[str, Gain]], max_drop: float
 ) -> list[Candidate]:
-    """Return the candidates whose drop on other text is small enough.
+    """Return the candidates that drop at most `max_drop` points (of 100) on other text.
 
     The limit applies to the measured change, and not to its confidence limit. Sets small enough to
     be encoded in seconds have wide intervals, so that hardly any candidate would pass.
 
     For the small sets that come with isospace the limit applies to their mean, because the worst of
-    several noisy estimates looks worse than the true drop. For sets that the user named it applies
-    to each set.
+    several noisy estimates looks worse than the true drop. For other sets it applies to each.
 
     `other_text` maps a candidate and a set to the gain over the base model on the set's validation
-    part. `max_drop` is in points of 100.
+    part.
     """
-    return [
-        candidate
-        for candidate, gains in other_text.items()
-        if min(_bounded_changes(gains), default=0.0) >= -max_drop / 100
-    ]
 
+    def worst(gains: Mapping[str, Gain]) -> float:
+        carried = [one.mean for name, one in gains.items() if name in CARRIED]
+        changes = [one.mean for name, one in gains.items() if name not in CARRIED]
+        return min([*changes, sum(carried) / max(1, len(carried))])
 
-def _bounded_changes(gains: Mapping[str, Gain]) -> list[float]:
-    """Return the mean change on the sets that come with isospace, and that on each other set."""
-    carried = [one.mean for name, one in gains.items() if name in CARRIED]
-    together = [sum(carried) / len(carried)] if carried else []
-    return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]
+    return [one for one, gains in other_text.items() if worst(gains) >= -max_drop / 100]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The candidates tried so far, the base model first, and their scores.
-
-    `max_drop` is the largest drop on other text, in points of 100.
-    """
+    """The candidates tried so far, the base model first; `max_drop` as in `allowed_candidates`."""
 
     scores: Mapping[Candidate, ValidationScores]
     max_drop: float
@@ -161,13 +144,13 @@ class Tried:
         return {candidate: found.pairs.mean for candidate, found in self.scores.items()}
 
     def gain(self, candidate: Candidate) -> Gain | None:
-        """Return the gain of a candidate over the base model; `None` for the base model."""
+        """Return the gain of a candidate; `None` for the base model."""
         if candidate == BASE_MODEL:
             return None
         return gain(self.scores[candidate].pairs, self.base.pairs)
 
     def other_text(self, candidate: Candidate) -> dict[str, Gain]:
-        """Return the gains of a candidate on other text: set -> gain over the base model."""
+        """Return set of other text -> gain of a candidate."""
         own, base = self.scores[candidate].other_text, self.base.other_text
         return {name: gain(scores, base[name]) for name, scores in own.items()}
 
@@ -232,7 +215,7 @@ def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
 
 
 def try_closed_forms(search: Search) -> Tried:
-    """Score the base model, without a map and with each map, on the validation items."""
+    """Score the base model, and each map behind it, on the validation items."""
     tried = Tried({}, search.task.config.max_drop)
     return validate(search, tried, search.encoders.maps.before_training)
 
@@ -240,10 +223,7 @@ def try_closed_forms(search: Search) -> Tried:
 def validate_baselines(
     search: Search, weight: float, base: ModelScores | None
 ) -> dict[str, Scores]:
-    """Score BM25, and BM25 with the base model, on the validation pairs.
-
-    After cross-validation they are the test pairs, on which `base` has the scores; else `None`.
-    """
+    """Score BM25 and BM25 + base model on the validation pairs; `base` has them if these test."""
     pairs = search.task.validation
     if base is None:
         bm25, hybrid = rank_baselines(search.encoders.encode(BASE_MODEL), pairs, weight)
@@ -253,10 +233,7 @@ def validate_baselines(
 
 
 def score_test(search: Search, candidate: Candidate, tried: Tried, weight: float) -> ModelScores:
-    """Score a candidate on the test items.
-
-    Each part of a small folder selects among `tried`.
-    """
+    """Score a candidate on the test items; each part of a small folder selects among `tried`."""
     data, encode = search.task.data, search.encoders.encode(candidate)
     if search.parts is None:
         return ModelScores.measure(encode, data, weight)
@@ -351,8 +328,7 @@ def _rejected_note(tried: Tried) -> list[str]:
 def _among(tried: Tried, selected: Candidate, tuned: FineTuned) -> SelectedAmong:
     """Return the candidates among which the test pairs selected.
 
-    If the base model is kept, rejected candidates are included: the verdict then reports the best
-    of all others.
+    If the base model is kept, rejected ones are included: the verdict reports the best of all.
     """
     return SelectedAmong.named(
         {candidate: found.pairs for candidate, found in tried.scores.items()},
@@ -404,9 +380,7 @@ def _changed(
 
 
 def changed_places(before: FloatArray, after: FloatArray) -> tuple[list[int], list[int]]:
-    """Return the positions of the queries that gained most and lost most in reciprocal rank.
-
-    `before` and `after` are the ranks (query,) by two encoders.
+    """Return the positions of the queries that gained and lost most, from ranks (query,).
 
     >>> changed_places(np.array([1.0, 9.0, 2.0]), np.array([4.0, 1.0, 2.0]))
     ([1], [0])
@@ -440,8 +414,7 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
 def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
     """Return advice on data for a clearer verdict; empty if the verdict is clear.
 
-    `unit` names the groups of pairs, in the plural; `before` and `after` are the scores of the
-    base model and of the adapted model on the pairs.
+    `unit` names the groups of pairs, in the plural; `before` and `after` are scores on the pairs.
     """
     found = verdict.gain
     if verdict.kind is VerdictKind.ADAPTED or (found is not None and found.high < SMALLEST_GAIN):

@@ -39,10 +39,7 @@ _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 
 @dataclass(frozen=True)
 class Task:
-    """One task: the base model, the text, and the pairs that select and test.
-
-    `folds` are the parts of a small folder, for cross-validation; else `None`.
-    """
+    """One task; `folds` are the parts of a small folder, for cross-validation."""
 
     config: AdaptConfig
     training: TrainConfig
@@ -57,10 +54,7 @@ class Task:
         return (self.validation,) if self.folds is None else self.folds.of_part
 
     def with_share(self, share: float) -> Task:
-        """Return the task with a share (0 to 1) of its validation and test pairs.
-
-        The user's own test pairs, and text without natural pairs, are kept whole.
-        """
+        """Return the task with a share of its pairs, but with all of own and made-up pairs."""
         held_out, benchmark = self.data.held_out, self.data.benchmark
         if share >= 1 or not held_out.natural:
             return self
@@ -115,7 +109,7 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
 
 
 def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
-    """Return the reason for no fine-tuning if the model's vectors are given; else empty."""
+    """Return why a frozen model is not fine-tuned; empty for other models."""
     if not encoders.encoder.is_frozen:
         return ""
     for name in ("teacher", "queries"):
@@ -149,9 +143,8 @@ def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Cor
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:
     """Choose the settings of training: pairs of the text if it has enough, else dropout views.
 
-    Queries from a file add pairs. If the text itself has no pairs, training mixes the pairs of the
-    queries with dropout views of the text. The result is the settings, the data, notes for the
-    user, and the parts of a small folder.
+    If the text itself has no pairs, training mixes the pairs of queries from a file with dropout
+    views of the text. Also return notes for the user, and the parts of a small folder.
     """
     cosines = config.teacher is not None and gives_cosines(config.teacher)
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
@@ -204,7 +197,7 @@ def training_by(config: AdaptConfig, recipe: str) -> TrainConfig:
 def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
     """Return the settings of a recipe, with the teacher's ranking in the objective, if any.
 
-    Scores that are not cosines have their own scale, so training uses only their order (ListMLE).
+    Of scores that are not cosines, training uses only the order (ListMLE).
     """
     settings = training_by(config, recipe)
     if config.teacher is None:
@@ -224,11 +217,8 @@ def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
 def _in_batches(pairs: TrainConfig, corpora: Sequence[Corpus]) -> TrainConfig:
     """Return the settings with the largest batch size that all corpora have enough text for.
 
-    A size fits if `MOST_EPOCHS` epochs have `FEWEST_UPDATES` updates. The smallest size fits if an
-    epoch has one batch.
-
-    Raises:
-        TooLittle: a corpus does not fill one batch of the smallest size.
+    A size fits if `MOST_EPOCHS` epochs have `FEWEST_UPDATES` updates. If the smallest size does not
+    fill a batch, it raises `TooLittle`.
     """
     sizes = dict.fromkeys([pairs.batch_size, *SMALLER_BATCHES])
     for size in sizes:

@@ -1,10 +1,7 @@
 """Plan for a budget of minutes: amount of measuring, and number of updates of a training.
 
-The plan uses measured speeds. It is made before the work and updated during a training, because the
-load of a laptop changes.
-
-Work is counted in tokens and not in words. A word of a language that the tokenizer hardly knows has
-many tokens, and the encoder cuts long texts.
+The plan uses measured speeds, and is updated during a training, because the load of a laptop
+changes. Work is counted in tokens: a word of a language that the tokenizer hardly knows has many.
 """
 
 from __future__ import annotations
@@ -56,27 +53,23 @@ _AT_ONCE = 4096  # texts that are tokenized at a time, to limit memory
 class Amounts:
     """Amounts that a search measures, kept in the run's folder for a resumed run.
 
-    Attributes:
-        fitted_on: largest number of pairs on which maps are fitted.
-        share: the share of the validation and test pairs, and of their passages, that is used.
-        seconds: seconds of earlier sessions of a resumed run; a killed session adds none.
+    `fitted_on` is the largest number of pairs on which maps are fitted, and `share` the share of
+    the validation and test pairs, and of their passages, that is used.
     """
 
     fitted_on: int = FITTED_ON
     share: float = 1.0
-    seconds: float = 0.0
-    format: int = 4
+    format: int = 5
 
     @classmethod
     def planned(cls, work: Sequence[tuple[float, Passes]], left: float, whole: bool) -> Amounts:
         """Plan the amounts that the seconds left allow; `whole` measures all pairs in any case.
 
-        `work` has for each base model the seconds per token, and the tokens with maps fitted on
-        `FITTED_ON` pairs.
+        `work` has for each base model the seconds per token, and the tokens.
 
         >>> passes = Passes(validating=10, mapped=3, testing=5, other_text=5)
         >>> Amounts.planned([(1.0, passes)], left=50, whole=False)
-        Amounts(fitted_on=3000, share=1.0, seconds=0.0, format=4)
+        Amounts(fitted_on=3000, share=1.0, format=5)
         >>> found = Amounts.planned([(4.0, passes)], left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2)
         (1909, 0.64)
@@ -105,15 +98,12 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Passes:
-    """Numbers of tokens that the encoder processes to score candidates.
-
-    The numbers are slightly too high if the same pairs select and test.
+    """Numbers of tokens to encode: slightly too high if the same pairs select and test.
 
     Attributes:
-        validating: tokens of the validation items and of the texts that maps are fitted on, to be
-            encoded once for each weights tried.
+        validating: for each weights tried: the validation items, and the texts to fit maps on.
         mapped: the part of `validating` that maps are fitted on.
-        testing: tokens of the test items, for the selected weights.
+        testing: the test items, for the selected weights.
         other_text: the part of `validating` and `testing` that is other text, STS included.
     """
 
@@ -163,10 +153,7 @@ def evaluation_tokens(encoder: Encoder, held_out: HeldOut, max_length: int | Non
 
 
 def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) -> int:
-    """Count the tokens of texts; a repeated text counts once for each prompt.
-
-    Texts are cut to `max_length` tokens; default: the encoder's own limit.
-    """
+    """Count the tokens of texts, cut to `max_length`; equal texts count once for each prompt."""
     by_prompt: dict[str, tuple[Side | None, dict[str, None]]] = {}
     for side, texts in asked:
         _, distinct = by_prompt.setdefault(encoder.prompts.for_side(side), (side, {}))
@@ -180,10 +167,7 @@ def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) ->
 
 
 def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precision) -> float:
-    """Return the seconds that the encoder takes per token, timed on some of the texts.
-
-    It is the median of a few turns: other work on the machine may slow one of them.
-    """
+    """Return the seconds that the encoder takes per token: the median of a few timed turns."""
     timed = [texts[place] for place in evenly(len(texts), _TIMED)]
     tokens = sum(map(len, encoder.tokens.ids(timed, side="document")))
     encoder.embed(timed[:_WARM], precision=precision, side="document")  # allocates memory
@@ -201,14 +185,11 @@ class TimePlan:
 
     Attributes:
         until: the time at which the search must end, in seconds by some clock.
-        update: seconds per update.
-        evaluation: seconds per evaluation.
+        update: seconds per update, as `evaluation` and `token`.
         validating: tokens that are encoded to validate one candidate's weights.
         testing: tokens that are encoded to test the selected candidate.
-        token: seconds per token.
         trainings: number of trainings, those of parts included; all get equally many updates.
-        evaluations: number of evenly spaced evaluations of a training; a long training has more
-            near its start.
+        evaluations: number of evenly spaced evaluations; a long training has more near its start.
         most: largest number of updates of a training.
         tried: number of weights whose validation gets time: `TRIED`, or 1 if time is short.
     """
@@ -239,8 +220,6 @@ class TimePlan:
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
         """Return the number of updates of each training that the time allows (see `takes`).
-
-        `now` is the current time, by the clock of `until`.
 
         >>> plan = TimePlan(122, update=1, evaluation=5, validating=15, testing=10, token=0.5,
         ...     trainings=1, evaluations=2, most=400)
@@ -278,7 +257,7 @@ class TimePlan:
 def counted_from(started: float, read: float, budget: float) -> float:
     """Return the time at which a budget begins; reading the text counts `MOST_READING` at most.
 
-    All times are in seconds; `started` is the start of the command, `read` the end of the reading.
+    `started` is the start of the command, `read` the end of the reading, all in seconds.
 
     >>> counted_from(0, 40, 360), counted_from(0, 600, 360)
     (0, 420.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from isospace.adaptation.results import read_base_models, read_candidates
+from isospace.adaptation.results import read_candidates
 from isospace.errors import UserError
 from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
 from isospace.report import figures
@@ -255,23 +255,7 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
     )
     return {
         "picture": picture,
-        "base_models": _base_models(run),
         "best": best,
         "better": candidates.better,
         "worse": candidates.worse,
     }
-
-
-def _base_models(run: Run) -> Table | None:
-    """Return the table of the base models; `None` if the run did not compare any."""
-    compared = read_base_models(run.folder)
-    if compared is None:
-        return None
-    return Table(
-        "base-models",
-        "Base models: MRR x 100 on the test pairs",
-        compared.rows(),
-        "Each base model is whitened, where that helps. The validation pairs selected the version "
-        "and the model. Texts a second were timed in turns. The last column names the model that "
-        f"was then fine-tuned. {compared.verdict}",
-    )

@@ -2,7 +2,6 @@
 
 config.json     the settings
 adapt.json      the settings of adapt, if it made the run
-base_models.json  the base models that adapt compared, if it compared several
 metrics.jsonl   a line for each logged update ("step") and each evaluation ("evaluation")
 checkpoints/    last.pt (resumes bit for bit), kept.safetensors (weights of the kept checkpoint)
 items.npz       rank of each test item before and after, and its group; for STS pairs also the gold
