@@ -74,6 +74,14 @@ def test_the_everyday_options_fit_a_screen_and_all_options_are_behind_another_wo
     assert "config" not in everything
 
 
+def test_the_output_of_a_comparison_is_required_and_its_help_says_so(capsys):
+    text = " ".join(help_of(capsys, "compare", "--help-all").split())
+    assert "--output PATH The folder of the comparison (required)" in text
+    assert text.count("--output") == 1 + sum("--output" in e for e in EVERYDAY["compare"].examples)
+    assert main(["compare", "simcse"]) == 2
+    assert "--output is missing" in capsys.readouterr().err
+
+
 def test_resume_is_a_command_that_starts_as_many_processes(monkeypatch):
     assert as_options("go on: `resume` runs/a") == "go on: isospace train --resume runs/a"
     assert as_options("adapt `resume` runs/a") == "isospace adapt --resume runs/a"

@@ -53,8 +53,7 @@ class Train(LoadsModels, CallsEndpoints):
     objective: Annotated[Objective, Written(hidden=True)] = field(
         default_factory=lambda: find(DEFAULT_RECIPE).config.objective
     )
-    """The objective to train with; what follows its name are its own options, which NAME --help
-    lists."""
+    """The objective to train with; NAME --help lists its own options."""
     recipe: str = DEFAULT_RECIPE
     """Take the settings of a row of `isospace recipes`; other options override single ones."""
     resume: PathOrText | None = None

@@ -36,6 +36,8 @@ class Compare(LoadsModels):
     recipe_settings: Annotated[Mapping[str, TrainConfig], Written(hidden=True)] = field(
         default_factory=dict
     )
+    output: Output = None
+    """The folder of the comparison (required); the same command resumes it."""
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
     seeds: int = 3
     """Number of trainings of each candidate: with --seed, --seed + 1, and so on."""
@@ -66,9 +68,9 @@ class Compare(LoadsModels):
     def run(self) -> None:
         """Make the missing runs, compare all, and print the tables and the verdict."""
         named = self._named()
-        folder = self.config.output
+        folder = self.output
         if folder is None:
-            raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
+            raise UserError("`output` is missing: the folder of the comparison (it can be resumed)")
         with Console(self.json, many_runs=True) as console:
             console.reading(self.config.text.corpus)
             from isospace.comparison.compare import candidate, compare

@@ -72,24 +72,16 @@ class Option:
         """True if no word follows."""
         return self.kinds == (bool,)
 
-    def read(self, word: str) -> Any:
-        """Return the value of a word.
-
-        Raises:
-            UserError: the word has another type.
-        """
+    def read(self, words: Sequence[str]) -> Any:
+        """Return the value of the words of an option; an amount is a number and a unit."""
+        if self.many:
+            return tuple(self._convert(self.kinds[0], word) for word in words)
         if len(self.kinds) == 1:
-            return self._convert(self.kinds[0], word)
-        amount, _, unit = word.partition(" ")
-        units = get_args(self.kinds[1])
-        if unit not in units:
-            unit += "s"  # 1 minute
-        if unit not in units:
-            raise UserError(
-                f"{self.name} {word}: expected a number of {in_words(units, 'or')}, such as "
-                f"{as_text(self.default)}"
-            )
-        return self._convert(self.kinds[0], amount), unit
+            return self._convert(self.kinds[0], words[0])
+        amount, unit = words
+        plural = f"{unit}s"  # 1 minute
+        unit = plural if plural in get_args(self.kinds[1]) else unit
+        return self._convert(self.kinds[0], amount), self._convert(self.kinds[1], unit)
 
     def _convert(self, kind: Any, word: str) -> Any:
         union = get_args(kind)[0] if get_origin(kind) is Annotated else kind
@@ -111,10 +103,11 @@ class Option:
                     name, dest=self.path, action="store_const", const=value, help=text
                 )
             return
-        how: dict[str, Any] = {"help": self._help, "type": self.read}
-        how["metavar"] = self.written.value or " ".join(map(_value_of_type, self.kinds))
+        values = (self.written.value,) if self.written.value else map(_value_of_type, self.kinds)
+        how: dict[str, Any] = {"help": self._help, "metavar": tuple(values)}
+        how |= {"nargs": len(self.kinds)}
         if self.many:
-            how |= {"nargs": "*", "action": "extend"}
+            how |= {"nargs": "*", "action": "extend", "metavar": how["metavar"][0]}
         if self.written.positional:
             parser.add_argument(self.path, **how)
         else:
@@ -150,10 +143,13 @@ def _value_of_type(kind: Any) -> str:
 def options_of(kind: type[Any], base: Any = None) -> list[Option]:
     """Return the options of a dataclass, and of the dataclasses in it.
 
-    The values of `base` are the defaults; `None`: those of the dataclass.
+    The values of `base` are the defaults; `None`: those of the dataclass. An option of `kind`
+    itself replaces one of the same name in a dataclass in it.
     """
     common = {one.name for part in COMMON if issubclass(kind, part) for one in fields(part)}
-    return list(_options(kind, base, "", "options", common))
+    found = list(_options(kind, base, "", "options", common))
+    own = {one.name for one in found if one.path == one.field}
+    return [one for one in found if one.path == one.field or one.name not in own]
 
 
 def _options(
@@ -211,31 +207,29 @@ def _texts(kind: type[Any]) -> Mapping[str, str]:
 
 
 def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = None) -> Any:
-    """Return a command with the options in its words.
+    """Return a command with the options in its words, which are also those of an objective.
 
     Raises:
         UserError: an option is unknown, or has a wrong value; or a required one is missing.
     """
-    place, lists_all = _place_of_objective(kind, words), _help_of(command)
-    try:
-        values, unknown = _values(options_of(kind, default), words[:place])
+    options, objective = options_of(kind, default), None
+    lists_all = f"isospace {command} {ALL if command in EVERYDAY else '--help'}"
+    if _takes_objective(kind):
+        place = _place_of_objective(kind, words)
+        objective = _objective(words[place] if place < len(words) else None, default)
         if place < len(words):
-            base = _objective(words[place], default)
             lists_all = f"isospace {command} {words[place]} --help"
-            own, more = _values(options_of(type(base), base), words[place + 1 :])
-            unknown += more
+        words = [*words[:place], *words[place + 1 :]]
+        options += _options(type(objective), objective, "objective.", "options")
+    try:
+        values, unknown = _values(options, words)
     except UserError as error:
         raise UserError(f"{error}. `{lists_all}` lists the options") from None
     if unknown:
-        raise UserError(_unknown(kind, command, words, unknown[0]))
-    if place < len(words):
-        values["objective"] = _made(type(base), base, own)
+        raise UserError(_unknown(unknown[0], options, lists_all, objective is not None))
+    if objective is not None:
+        values["objective"] = _made(type(objective), objective, values, "objective.")
     return _made(kind, default, values)
-
-
-def _help_of(command: str) -> str:
-    """Return the command whose help lists all options of a command."""
-    return f"isospace {command} {ALL if command in EVERYDAY else '--help'}"
 
 
 def _values(options: Sequence[Option], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -248,56 +242,37 @@ def _values(options: Sequence[Option], words: Sequence[str]) -> tuple[dict[str, 
             option.add_to(parser)
     end = words.index("--") if "--" in words else len(words)
     try:
-        found, left = parser.parse_known_args(_in_one_spelling(words[:end]))
+        found, left = parser.parse_known_args(words[:end])
     except argparse.ArgumentError as error:
         name = (error.argument_name or "").rpartition("/")[2]
         raise UserError(f"{name}: {error.message}") from None
     if unknown := list(filter(_LIKE_OPTION.match, left)):
         return {}, unknown
     left += words[end + 1 :]
-    values = {path: tuple(v) if isinstance(v, list) else v for path, v in vars(found).items()}
+    values = vars(found)
     for option in options:
         if option.written.positional and (left or option.many):
             count = len(left) if option.many else 1
-            read = tuple(map(option.read, left[:count]))
+            if count or option.default is MISSING:
+                values[option.path] = left[:count]
             del left[:count]
-            if read or option.default is MISSING:
-                values[option.path] = read if option.many else read[0]
+        if option.path in values and not option.is_flag:
+            values[option.path] = option.read(values[option.path])
     missing = [one.name for one in options if one.default is MISSING and one.path not in values]
     if missing:
         raise UserError(f"{in_words(missing, 'and')}: missing")
     return values, left
 
 
-def _in_one_spelling(words: Sequence[str]) -> list[str]:
-    """Return words with hyphens in options, and an amount and its unit as one word."""
-    found: list[str] = []
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            word = f"{name.replace('_', '-')}{equals}{value}"
-            if name == "--budget" and equals:
-                found.append(name)
-                word = value
-        after_budget = found[-2:-1] == ["--budget"]
-        if after_budget and re.fullmatch(r"[^-]\S* [^-]\S*", f"{found[-1]} {word}"):
-            found[-1] += f" {word}"
-        else:
-            found.append(word)
-    return found
-
-
 def _place_of_objective(kind: type[Any], words: Sequence[str]) -> int:
     """Return the place of an objective's name in the words, or their number if there is none."""
     from isospace.objectives import OBJECTIVES  # imports torch
 
-    places = range(len(words)) if _takes_objective(kind) else ()
     flags = {one.name for one in options_of(kind) if one.is_flag}
-    for place in places:
-        before = words[place - 1].replace("_", "-") if place else ""
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
         flag = before.replace("--no-", "--") in flags
-        is_value = _WITHOUT_VALUE.fullmatch(before) and not flag
-        if words[place] in OBJECTIVES and not is_value:
+        if word in OBJECTIVES and (flag or not _WITHOUT_VALUE.fullmatch(before)):
             return place
     return len(words)
 
@@ -306,12 +281,13 @@ def _takes_objective(kind: type[Any]) -> bool:
     return any(one.name == "objective" for one in fields(kind))
 
 
-def _objective(name: str, default: Any) -> Any:
+def _objective(name: str | None, default: Any) -> Any:
     """Return the objective of the defaults, if it has this name, or else one with its own."""
     from isospace.objectives import OBJECTIVES
 
     usual = None if default is None else default.objective
-    return usual if type(usual) is OBJECTIVES[name] else OBJECTIVES[name]()
+    same = name is None or type(usual) is OBJECTIVES[name]
+    return usual if same else OBJECTIVES[name]()
 
 
 def _made(kind: type[Any], base: Any, values: Mapping[str, Any], path: str = "") -> Any:
@@ -328,29 +304,19 @@ def _made(kind: type[Any], base: Any, values: Mapping[str, Any], path: str = "")
     return kind(**found)
 
 
-def _unknown(kind: type[Any], command: str, words: Sequence[str], word: str) -> str:
+def _unknown(word: str, options: Sequence[Option], lists_all: str, takes_objective: bool) -> str:
     """Return the message for a word that no option takes."""
     from isospace.objectives import OBJECTIVES
 
-    if _takes_objective(kind) and word in OBJECTIVES:
+    if takes_objective and word in OBJECTIVES:
         return f"{word}: a training has one objective. `isospace compare` trains with several"
-    if _takes_objective(kind) and not word.startswith("-"):
+    if takes_objective and not word.startswith("-"):
         return no_such("objective", word, OBJECTIVES)
-    before, after = (f"it {where} the objective's name" for where in ("before", "after"))
-    known: dict[str, str] = {}
-    for one in options_of(kind):
-        if one.written.positional:
-            known[f"--{one.field}"] = "its value alone, without the option's name"
-        else:
-            known[one.name] = before
-    if _takes_objective(kind):
-        for name in set(words) & set(OBJECTIVES) or OBJECTIVES:
-            known |= dict.fromkeys((one.name for one in options_of(OBJECTIVES[name])), after)
-    option = word.partition("=")[0].replace("_", "-")
-    if option in known:
-        return f"{option}: write {known[option]}"
+    option = word.partition("=")[0]
+    if option in {f"--{one.field}" for one in options if one.written.positional}:
+        return f"{option}: write its value alone, without the option's name"
     what = "option" if option.startswith("-") else "argument"
-    return no_such(what, option, known, _help_of(command))
+    return no_such(what, option, [one.name for one in options], lists_all)
 
 
 def recipes_in(words: Sequence[str]) -> list[list[str]]:
@@ -371,8 +337,10 @@ def help_text(
     """
     everyday, options = EVERYDAY.get(command), options_of(kind, base)
     program, parts = f"isospace {command}", [summary]
-    asked = [word for word in words if word not in HELP]
-    if name := "".join(asked[_place_of_objective(kind, asked) :][:1]):
+    asked = [word for word in words if word not in HELP] if _takes_objective(kind) else []
+    place = _place_of_objective(kind, asked)
+    if place < len(asked):
+        name = asked[place]
         objective = _objective(name, base)
         options, program = options_of(type(objective), objective), f"{program} {name}"
         parts = [(inspect.getdoc(objective) or "").partition("\n")[0]]
