@@ -6,13 +6,8 @@ import pytest
 from report_runs import LOST, STS, change, finish, page_of, results_of, write_comparison, write_run
 
 from isospace.comparison.results import read_results
-from isospace.config import AdaptConfig, CorpusConfig
-from isospace.encoders.places import ADAPT_SETTINGS
-from isospace.objectives import ConSERT, SimCSE
-from isospace.recipes import RECIPES
 from isospace.report import tables
 from isospace.report.run_set import collect
-from isospace.system import typed_json
 from isospace.system.tables import Table, write_tables
 
 
@@ -22,51 +17,46 @@ def which(tmp_path):
     return tmp_path / "which"
 
 
-def test_runs_that_differ_in_more_than_their_seed_are_several_rows(tmp_path):
-    facts = results_of().corpus
-    changed = replace(facts, digest="b" * 64)
-    finish(write_run(tmp_path / "1", seed=1), corpus=replace(facts, digest="a" * 64))
-    finish(write_run(tmp_path / "2", seed=2), corpus=changed)
-    finish(write_run(tmp_path / "3", seed=3, text=CorpusConfig(corpus=("a/notes.txt",))))
-    finish(write_run(tmp_path / "4", seed=4, text=CorpusConfig(corpus=("b/notes.txt",))))
-    for name, option in (("5", True), ("6", False)):
-        finish(write_run(tmp_path / name, objective=ConSERT(with_dropout=option)))
-    for name, minutes in (("7", 6.0), ("8", 20.0)):
-        finish(write_run(tmp_path / name))
-        typed_json.write(tmp_path / name / ADAPT_SETTINGS, AdaptConfig(budget=(minutes, "minutes")))
-    for names in ("12", "34", "56", "78"):
-        assert list(collect([tmp_path / name for name in names]).groups()) == list(names)
-
-
-def test_seeds_are_one_row_and_other_settings_another(tmp_path):
+def test_runs_of_no_comparison_have_a_row_each(tmp_path):
     for seed, gain in ((1, 0.02), (2, 0.04)):
         finish(write_run(tmp_path / f"s{seed}", seed=seed), gain=gain)
-    finish(write_run(tmp_path / "hot", objective=SimCSE(temperature=0.2)))
     write_run(tmp_path / "s3", seed=3)
-    rows = tables.runs_table(collect([tmp_path / name for name in ("s1", "s2", "hot", "s3")])).rows
-    assert [row["run"] for row in rows] == ["s1, s2", "hot", "s3"]
+    rows = tables.runs_table(collect([tmp_path / name for name in ("s1", "s2", "s3")])).rows
+    assert [row["run"] for row in rows] == ["s1", "s2", "s3"]
     assert [row["objective"] for row in rows] == ["simcse"] * 3
-    assert (rows[0]["n"], rows[0]["verdict"]) == ("2", "2 adapted")
-    assert (rows[0]["MRR base model"], rows[0]["MRR adapted"]) == ("50.00", "53.00 ± 1.41")
-    assert (rows[0]["gain in MRR"], rows[0]["cost"]) == ("+3.00", "12 s, 1.6 GB")
-    assert rows[0]["kept"] == "step 4, step 4 (label-free)"
-    assert (rows[1]["MRR adapted"], rows[2]["verdict"]) == ("55.00", "unfinished")
+    assert [row["verdict"] for row in rows] == ["adapted", "adapted", "unfinished"]
+    assert (rows[0]["MRR base model"], rows[1]["MRR adapted"]) == ("50.00", "54.00")
+    assert (rows[0]["gain in MRR"], rows[0]["cost"]) == ("+2.00", "12 s, 1.6 GB")
+    assert rows[0]["kept"] == "step 4 (label-free)"
 
 
-def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
+def test_seeds_of_a_comparison_are_one_row(which):
+    done = collect([which]).runs[1].run
+    change(done, adapted=results_of(gain=0.07).adapted)
+    row = tables.runs_table(collect([which])).rows[0]
+    assert (row["run"], row["n"], row["verdict"]) == ("dcl", "2", "2 adapted")
+    assert (row["MRR base model"], row["MRR adapted"]) == ("50.00", "56.00 ± 1.41")
+    assert row["kept"] == "step 4, step 4 (label-free)"
+    assert tables.retrieval_table(collect([which])).rows[2]["state"] == "base model + BM25"
+    assert tables.retrieval_table(collect([which])).rows[3]["MRR"] == "56.00 ± 1.41"
+    lost = done.finished.other_text["definitions"]
+    worse = replace(lost, adapted=0.64, gain=replace(lost.gain, mean=-0.02))
+    change(done, other_text={"definitions": worse})
+    other = tables.other_text_table(collect([which])).rows[0]
+    assert (other["gain"], other["adapted"]) == ("-1.50 ± 0.71", "64.50 ± 0.71")
+
+
+def test_sts_in_the_papers_columns(tmp_path):
     run = finish(write_run(tmp_path / "run", model="bert-base-uncased"), sts=True)
     table = tables.papers_table(collect([run.folder]))
-    start, ours, same, *others = table.rows
-    assert table.columns == ("", "n", *STS, "base model", "source")
-    assert (start["source"], start["STS12"]) == ("ours", "70.00")
-    assert (ours["source"], ours["STS12"], ours["Avg"]) == ("ours", "75.00", "78.00")
-    assert same[""] == "simcse-bert-base, published"
-    assert same["source"] == "published: SimCSE, Table 5"
-    assert same["base model"] == "bert-base-uncased, cls"
-    assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
-    # SimCSE's authors have rows of bert-large-uncased, roberta-base and roberta-large too.
-    assert {row["base model"] for row in others} == {"bert-base-uncased, cls"}
-    assert page_of(run.folder).count('<tr class="published">') == len(others) + 1
+    start, ours = table.rows
+    assert table.columns == ("", "n", *STS, "base model", "selected on")
+    assert (start[""], start["STS12"], start["selected on"]) == ("base model", "70.00", "")
+    assert (ours[""], ours["STS12"], ours["Avg"]) == ("run", "75.00", "78.00")
+    change(run, labels="stsb-dev")
+    table = tables.papers_table(collect([run.folder]))
+    assert table.rows[1]["selected on"] == "stsb-dev"
+    assert "1,131" in table.note
 
 
 def test_a_gain_is_without_what_selection_by_the_same_pairs_has_added(tmp_path):
@@ -87,23 +77,19 @@ def test_a_gain_is_without_what_selection_by_the_same_pairs_has_added(tmp_path):
     assert lost["run"] == "few (not shipped)"
 
 
-def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
-    model = "/models/bert-base-uncased"  # a folder of the papers' model
-    runs = [finish(write_run(tmp_path / str(n), seed=n, model=model)) for n in (1, 2)]
-    found = collect([run.folder for run in runs])
+def test_transfer_tasks_in_the_papers_columns(which):
+    found = collect([which])
     assert tables.transfer_table(found) is None
     row = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), 80.0)
-    for run, average in zip(runs, (80.0, None), strict=True):
-        run.write_transfer({"row": {**row, "Avg": average}, "row_protocol": "accuracy"})
+    for named, average in zip(found.runs, (80.0, None), strict=False):
+        named.run.write_transfer({"row": {**row, "Avg": average}, "row_protocol": "accuracy"})
     table = tables.transfer_table(found)
-    ours, first, *others = table.rows
-    shown = [ours[key] for key in ("n", "MR", "Avg", "source")]
-    assert shown == ["2", "80.00 ± 0.00", "80.00", "ours"]
-    assert "Ours by: accuracy." in table.note
-    name = first[""].removesuffix(", published")
-    assert first["SST2"] == f"{RECIPES[name].published_transfer['SST2']:.2f}"
-    assert not tables.is_published(ours)
-    assert all(map(tables.is_published, (first, *others)))
+    [shown] = table.rows
+    assert [shown[key] for key in ("", "n", "MR", "Avg")] == ["dcl", "2", "80.00 ± 0.00", "80.00"]
+    assert "Measured by: accuracy." in table.note
+    change(found.runs[0].run, model_step=0)
+    [shown] = tables.transfer_table(collect([which])).rows
+    assert shown[""] == "dcl (base model kept by 1 of 2)"
 
 
 def test_a_comparison_comes_with_its_verdict(which):
@@ -175,16 +161,9 @@ def test_tables_in_both_formats(tmp_path):
 
 
 def test_other_text_before_and_after(tmp_path):
-    one = finish(write_run(tmp_path / "one", seed=1))
+    run = finish(write_run(tmp_path / "one", seed=1))
     row = {"other text": "definitions", "base model": "66.00", "adapted": "65.00"}
-    [shown] = tables.other_text_table(collect([one.folder])).rows
+    [shown] = tables.other_text_table(collect([run.folder])).rows
     assert shown.items() > (row | {"gain": "-1.00 (-2.00 to +0.00)"}).items()
-    other = finish(write_run(tmp_path / "two", seed=2))
-    lost = one.finished.other_text["definitions"]
-    worse = replace(lost, adapted=0.64, gain=replace(lost.gain, mean=-0.02))
-    change(other, other_text={"definitions": worse})
-    [shown] = tables.other_text_table(collect([one.folder, other.folder])).rows
-    assert shown.items() > (row | {"adapted": "64.50 ± 0.71", "gain": "-1.50 ± 0.71"}).items()
-    for run in (one, other):
-        change(run, other_text={})
-    assert tables.other_text_table(collect([one.folder, other.folder])) is None
+    change(run, other_text={})
+    assert tables.other_text_table(collect([run.folder])) is None

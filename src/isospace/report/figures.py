@@ -38,7 +38,6 @@ _BEFORE, AFTER = "#8a6d3b", "#3b7dd8"
 _COLOURS = [AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
 _POINT = re.compile(r'(<path aria-label="([^"]*)" [^>]*aria-roledescription="point"[^>]*)/>')
 _POINTS = 300  # points of a line; more look the same
-_READ = 12  # points with hover text, on a line without marks
 
 
 def styled(chart: Chart) -> Any:
@@ -109,10 +108,6 @@ def _sentences() -> alt.X:
     return alt.X("sentences:Q").title("sentences seen").axis(labelExpr="format(datum.value, '~s')")
 
 
-def _short(number: float) -> str:
-    return f"{number:.4g}"
-
-
 def losses(run: Run) -> Chart:
     """Draw each term of the training loss (faint line) and its running mean."""
     steps = run.steps()
@@ -122,27 +117,13 @@ def losses(run: Run) -> Chart:
         sums = np.concatenate([[0.0], np.cumsum(loss)])
         for i in range(0, len(steps), max(1, len(steps) // _POINTS)):
             first = max(0, i + 1 - RUNNING_MEAN)
-            mean = (sums[i + 1] - sums[first]) / (i + 1 - first)
-            seen = steps[i]["sentences"]
-            label = f"{term}, {seen:,} sentences: {_short(mean)}"
-            row = {"term": term, "sentences": seen, "label": label}
-            values.append({**row, "loss": float(loss[i]), "mean": float(mean)})
+            mean = float(sums[i + 1] - sums[first]) / (i + 1 - first)
+            row = {"term": term, "sentences": steps[i]["sentences"]}
+            values.append({**row, "loss": float(loss[i]), "mean": mean})
     coloured = alt.Color("term:N").title(None).sort(None).legend(symbolType="stroke")
     base = _chart(values).encode(x=_sentences(), color=coloured)
     faint = base.mark_line(opacity=0.45, strokeWidth=1).encode(y=alt.Y("loss:Q").title("loss"))
-    read = _chart(_some(values, "term")).mark_point(filled=True, size=25, opacity=1)
-    points = read.encode(x=_sentences(), y="mean:Q", color=coloured, description="label:N")
-    return alt.layer(faint, base.mark_line(strokeWidth=2).encode(y="mean:Q"), points)
-
-
-def _some(values: Values, line: str) -> Values:
-    """Return a few evenly spaced values of every line, including the last."""
-    shown: Values = []
-    for name in dict.fromkeys(row[line] for row in values):
-        rows = [row for row in values if row[line] == name]
-        from_the_last = rows[:: -max(1, len(rows) // _READ)]
-        shown += reversed(from_the_last)
-    return shown
+    return alt.layer(faint, base.mark_line(strokeWidth=2).encode(y="mean:Q"))
 
 
 def curves(run_set: RunSet) -> list[tuple[str, str]]:
@@ -168,7 +149,7 @@ def curve(run_set: RunSet, measure: str) -> Chart:
             "sentences": evaluation["sentences"],
             "value": evaluation[measure],
             "label": f"{named.name}, {evaluation['sentences']:,.0f} sentences: "
-            f"{_short(evaluation[measure])}",
+            f"{evaluation[measure]:.4g}",
         }
         for named in run_set.runs
         for evaluation in named.run.evaluations()
@@ -213,25 +194,26 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
     values: Values = []
     for name, vectors in spaces.items():
         shares = spectrum(vectors)
-        rounding = np.finfo(np.float16).eps * shares[0]
-        for number, share in enumerate(shares[shares > rounding], start=1):
-            label = f"{name}, singular value {number}: {_short(100 * share)} % of their sum"
-            values.append({"state": name, "number": number, "share": float(share), "label": label})
+        shown = shares[shares > np.finfo(np.float16).eps * shares[0]].tolist()
+        values += [
+            {"state": name, "number": number, "share": share}
+            for number, share in enumerate(shown, start=1)
+        ]
     powers = [10.0**power for power in range(-6, 1)]
     names = list(spaces)
     colours = alt.Scale(domain=names, range=[_BEFORE, AFTER][: len(names)])
     dashes = alt.Scale(domain=names, range=[[5, 3], [1, 0]][: len(names)])
-    axes = {
-        "x": alt.X("number:Q").title("singular value, largest first"),
-        "y": alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
-        "color": alt.Color("state:N", scale=colours).title(None).legend(symbolType="stroke"),
-    }
-    dash = alt.StrokeDash("state:N", scale=dashes)
-    points = _chart(_some(values, "state")).mark_point(filled=True, size=25, opacity=1)
-    return alt.layer(
-        _chart(values).mark_line(strokeWidth=2).encode(**axes, strokeDash=dash),
-        points.encode(**axes, description="label:N"),
+    lines = (
+        _chart(values)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("number:Q").title("singular value, largest first"),
+            y=alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
+            color=alt.Color("state:N", scale=colours).title(None).legend(symbolType="stroke"),
+            strokeDash=alt.StrokeDash("state:N", scale=dashes),
+        )
     )
+    return alt.layer(lines)
 
 
 def candidates(found: SearchResults) -> Chart:

@@ -7,19 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.comparison.results import ComparisonResults, read_results
-from isospace.config import AdaptConfig, read_settings
-from isospace.encoders.places import ADAPT_SETTINGS
-from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
 from isospace.training.run import Run, begun
 
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A run, its name, and the name of its settings (`group`), which all its seeds share.
-
-    The group of a run of no comparison is named by its runs.
-    """
+    """A run, its name, and the name of its row: in a comparison, all seeds of a candidate."""
 
     run: Run
     name: str
@@ -39,7 +33,7 @@ class RunSet:
     home: Path | None
 
     def groups(self) -> dict[str, list[Run]]:
-        """Return name of the settings -> runs, which differ only in their seed."""
+        """Return name of a row -> its runs."""
         groups: dict[str, list[Run]] = {}
         for named in self.runs:
             groups.setdefault(named.group, []).append(named.run)
@@ -67,7 +61,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
         else:
             loose.append(Run(folder))
     names = _names([run.folder for run in loose])
-    runs += map(NamedRun, loose, names, _groups(loose, names))
+    runs += map(NamedRun, loose, names, names)
     alone = len(folders) == 1
     title = _names(folders)[0] if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
@@ -78,21 +72,3 @@ def _names(folders: Sequence[Path]) -> list[str]:
     names = [without_surrogates(folder.name) for folder in folders]
     alike = len(set(names)) < len(names)
     return [without_surrogates(str(folder)) for folder in folders] if alike else names
-
-
-def _groups(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """Return for each run the names of all runs that differ from it only in seed and folder."""
-    keys = [_key(run) for run in runs]
-    return [
-        ", ".join(name for name, other in zip(names, keys, strict=True) if other == key)
-        for key in keys
-    ]
-
-
-def _key(run: Run) -> tuple[str, str | None]:
-    """Return the settings of a run, or of its adapt, without seed and folder, and its text."""
-    adapted = (run.folder / ADAPT_SETTINGS).is_file()
-    config = read_settings(run.folder / ADAPT_SETTINGS, AdaptConfig) if adapted else run.config
-    values = to_dict(config)
-    del values["seed"], values["output"]
-    return str(values), None if adapted or run.results is None else run.results.corpus.digest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -24,19 +24,13 @@ from isospace.evaluation.benchmark import (
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.judged import MEASURES
 from isospace.evaluation.other_text import PROTOCOL
-from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
+from isospace.recipes import STS_COLUMNS, TRANSFER_COLUMNS
 from isospace.report.run_set import RunSet
 from isospace.statistics.gains import CONFIDENCE
 from isospace.statistics.verdict import Difference
 from isospace.system.tables import Table
 from isospace.training.results import RunResults
 from isospace.training.run import Run
-
-_PUBLISHED = "published"
-_QUOTED = (
-    "Rows marked published are numbers from the papers, not measured here. They have the same base "
-    "model and pooling as the runs."
-)
 
 MEAN_SD = "mean ± standard deviation of the seeds"
 """Meaning of ± in every table."""
@@ -222,69 +216,47 @@ def other_text_table(run_set: RunSet) -> Table | None:
 
 
 def papers_table(run_set: RunSet) -> Table | None:
-    """Return the papers' table of STS scores; `None` if there are no scores."""
-    groups = {
-        group: runs
-        for group, runs in run_set.groups().items()
-        if sts_rows([one.base for one in finished(runs)])
-    }
-    if not groups:
-        return None
+    """Return the STS scores in the papers' columns; `None` if there are none."""
     bases: dict[tuple[str, str], dict[str, str]] = {}
     ours = []
-    for group, runs in groups.items():
-        done, encoder = finished(runs), _encoder(runs)
-        base = sts_rows([done[0].base])
-        bases.setdefault(encoder, _our_row(BASE, STS_COLUMNS, base, encoder))
-        adapted, name = sts_rows([one.adapted for one in done]), group + not_shipped(done)
-        ours.append(_our_row(name, STS_COLUMNS, adapted, encoder, done[0].labels))
-    note = f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. {_QUOTED}"
-    if any(_ours("stsb-dev") == row["source"] for row in ours):
+    for group, runs in run_set.groups().items():
+        done = finished(runs)
+        if base := sts_rows([one.base for one in done[:1]]):
+            encoder = _encoder(runs)
+            bases.setdefault(encoder, _papers_row(BASE, STS_COLUMNS, base, encoder))
+            adapted, name = sts_rows([one.adapted for one in done]), group + not_shipped(done)
+            ours.append(_papers_row(name, STS_COLUMNS, adapted, encoder, done[0].labels))
+    if not ours:
+        return None
+    note = f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R."
+    if any(row["selected on"] == "stsb-dev" for row in ours):
         note += (
             " STS-B dev was drawn from the same sets: 1,131 of its 1,500 pairs are test pairs of "
             "STS12-16. It selected the checkpoints of rows that say so."
         )
-    published = _published(groups.values(), STS_COLUMNS, lambda recipe: recipe.published)
-    return Table("sts", "STS, in the papers' columns", [*bases.values(), *ours, *published], note)
+    return Table("sts", "STS, in the papers' columns", [*bases.values(), *ours], note)
 
 
 def transfer_table(run_set: RunSet) -> Table | None:
     """Return the papers' table of transfer tasks, or `None` if `evaluate` scored no run.
 
-    The scores are those of the shipped model. If that is the base model, the name of the row says
-    so.
+    The scores are those of the shipped models; the name of a row says if some are the base model.
     """
-    groups = {
-        f"base model, kept by {group}" if ships_base else group: scored
-        for group, runs in run_set.groups().items()
-        for ships_base in (False, True)
-        if (
-            scored := [
-                run
-                for run in runs
-                if run.results and run.transfer and run.results.ships_base == ships_base
-            ]
-        )
-    }
-    if not groups:
+    rows, protocols = [], []
+    for group, runs in run_set.groups().items():
+        scored = [run for run in runs if run.results and run.transfer]
+        if not scored:
+            continue
+        kept = sum(run.finished.ships_base for run in scored)
+        name = f"{group} (base model kept by {kept} of {len(scored)})" if kept else group
+        scores = [run.transfer["row"] for run in scored]
+        protocols += [run.transfer["row_protocol"] for run in scored]
+        labels = scored[0].finished.labels
+        rows.append(_papers_row(name, TRANSFER_COLUMNS, scores, _encoder(scored), labels))
+    if not rows:
         return None
-    ours, protocols = [], []
-    for group, runs in groups.items():
-        scores = [run.transfer for run in runs]
-        protocols += [score["row_protocol"] for score in scores]
-        results, rows = runs[0].finished, [score["row"] for score in scores]
-        labels = None if results.ships_base else results.labels
-        ours.append(_our_row(group, TRANSFER_COLUMNS, rows, _encoder(runs), labels))
-    note = f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. {_QUOTED}"
-    published = _published(
-        groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
-    )
-    return Table("transfer", "Transfer tasks, in the papers' columns", [*ours, *published], note)
-
-
-def is_published(row: Mapping[str, str]) -> bool:
-    """Return true if a row of the papers' tables is quoted from a paper."""
-    return row.get("source", "").startswith(_PUBLISHED)
+    note = f"x 100, {MEAN_SD}. Measured by: {'; '.join(dict.fromkeys(protocols))}."
+    return Table("transfer", "Transfer tasks, in the papers' columns", rows, note)
 
 
 def _encoder(runs: Sequence[Run]) -> tuple[str, str]:
@@ -292,11 +264,7 @@ def _encoder(runs: Sequence[Run]) -> tuple[str, str]:
     return runs[0].config.model, finished(runs)[0].training.pooling
 
 
-def _ours(labels: str | None) -> str:
-    return f"ours, dev-selected on {labels}" if labels else "ours"
-
-
-def _our_row(
+def _papers_row(
     name: str,
     columns: Sequence[str],
     scores: Sequence[Mapping[str, float | None]],
@@ -308,29 +276,7 @@ def _our_row(
     for column in columns:
         values = [value for score in scores if (value := score.get(column)) is not None]
         row[column] = mean_sd(values) if values else ""
-    return row | {"base model": ", ".join(encoder), "source": _ours(labels)}
-
-
-def _published(
-    groups: Collection[Sequence[Run]],
-    columns: Sequence[str],
-    scores: Callable[[Recipe], Mapping[str, float]],
-) -> list[dict[str, str]]:
-    """Return the published rows of the runs' objectives, models and poolings with all columns."""
-    kinds = {type(runs[0].config.objective) for runs in groups}
-    encoders = {(Path(model).name, pooling) for model, pooling in map(_encoder, groups)}
-    return [
-        {
-            "": f"{name}, {_PUBLISHED}",
-            "source": f"{_PUBLISHED}: {recipe.table}",
-            "base model": f"{recipe.config.model}, {recipe.config.pooling}",
-            **{column: f"{scores(recipe)[column]:.2f}" for column in columns},
-        }
-        for name, recipe in RECIPES.items()
-        if type(recipe.config.objective) in kinds
-        and (Path(recipe.config.model).name, recipe.config.pooling) in encoders
-        and set(columns) <= scores(recipe).keys()
-    ]
+    return row | {"base model": ", ".join(encoder), "selected on": labels or ""}
 
 
 def all_tables(run_set: RunSet) -> list[Table]:

@@ -14,7 +14,7 @@ from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
 from isospace.report import figures
 from isospace.report.figures import Picture
 from isospace.report.run_set import NamedRun, RunSet
-from isospace.report.tables import all_tables, is_published
+from isospace.report.tables import all_tables
 from isospace.system.files import expanded, write_text
 from isospace.system.lifecycle import stopping
 from isospace.system.settings import to_dict
@@ -74,7 +74,7 @@ def write_report(
     if output.suffix.lower() not in (".html", ".htm"):  # it may be a user's file
         raise UserError(f"`output` {output}: expected a name that ends in .html")
     environment = templates("isospace.report")
-    environment.tests.update(number=is_number, published=is_published)
+    environment.tests.update(number=is_number)
     page = environment.get_template("report.html").render(
         title=run_set.title,
         comparisons=run_set.comparisons,
