@@ -216,8 +216,9 @@ def parse(kind: type[Any], command: str, words: Sequence[str], default: Any = No
     lists_all = f"isospace {command} {ALL if command in EVERYDAY else '--help'}"
     if _takes_objective(kind):
         place = _place_of_objective(kind, words)
-        objective = _objective(words[place] if place < len(words) else None, default)
+        objective = default.objective
         if place < len(words):
+            objective = _objective(words[place], objective)
             lists_all = f"isospace {command} {words[place]} --help"
         words = [*words[:place], *words[place + 1 :]]
         options += _options(type(objective), objective, "objective.", "options")
@@ -281,13 +282,11 @@ def _takes_objective(kind: type[Any]) -> bool:
     return any(one.name == "objective" for one in fields(kind))
 
 
-def _objective(name: str | None, default: Any) -> Any:
-    """Return the objective of the defaults, if it has this name, or else one with its own."""
+def _objective(name: str, usual: Any) -> Any:
+    """Return the usual objective, if it has this name, or else one with its own defaults."""
     from isospace.objectives import OBJECTIVES
 
-    usual = None if default is None else default.objective
-    same = name is None or type(usual) is OBJECTIVES[name]
-    return usual if same else OBJECTIVES[name]()
+    return usual if type(usual) is OBJECTIVES[name] else OBJECTIVES[name]()
 
 
 def _made(kind: type[Any], base: Any, values: Mapping[str, Any], path: str = "") -> Any:
@@ -341,7 +340,7 @@ def help_text(
     place = _place_of_objective(kind, asked)
     if place < len(asked):
         name = asked[place]
-        objective = _objective(name, base)
+        objective = _objective(name, None if base is None else base.objective)
         options, program = options_of(type(objective), objective), f"{program} {name}"
         parts = [(inspect.getdoc(objective) or "").partition("\n")[0]]
     elif everyday is not None:
