@@ -303,8 +303,8 @@ class AdaptConfig(ModelAndText):
 
     model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, or a Hub name; or an endpoint
-    (http://HOST/v1#NAME) or vectors:FILE, behind which linear maps alone are tried. Its choice can
-    matter more than adapting; `models` compares several."""
+    (http://HOST/v1#NAME), behind which linear maps alone are tried. Its choice can matter more than
+    adapting; `models` compares several."""
     models: Files = ()
     """Base models to compare instead of `model`, two or more. Each is whitened and tested on the
     same pairs; the best on validation pairs is fine-tuned."""
@@ -389,7 +389,7 @@ class WhitenConfig(ModelAndText):
 
     model: FirstModel = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
-    vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
+    vectors, or http://HOST/v1#NAME for an endpoint."""
     by: By | None = None
     """Which covariance whitens: that of the differences within pairs, or that of single texts.
     Default: pairs, where the corpus has 100 of them."""
@@ -610,9 +610,9 @@ class IndexConfig(EncoderSettings):
     to: PathOrText = Path("index")
     """The folder of the index. It is created, or texts are added to it."""
     model: NameOrPath | None = None
-    """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
-    vectors:FILE; default: the model of the index, and minilm for a new one. An index keeps the
-    pooling and the prompts that it was made with."""
+    """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME);
+    default: the model of the index, and minilm for a new one. An index keeps the pooling and the
+    prompts that it was made with."""
     keep: Names = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
     reading: Reading = Reading()

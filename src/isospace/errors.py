@@ -20,10 +20,6 @@ class TooLittle(UserError):
     """Too little text to train on or to measure with."""
 
 
-class UnknownText(UserError):
-    """A text without a vector in a file of vectors."""
-
-
 class Stopped(Exception):
     """Work that ended early and can be continued; the message says how.
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import run, run_well
@@ -252,7 +251,6 @@ def test_no_text_goes_to_an_endpoint_that_a_file_alone_names(tmp_path, adapted, 
     about = json.loads((folder / "frozen.json").read_text())
     elsewhere = "https://example.com/v1#toy"
     (folder / "frozen.json").write_text(json.dumps({**about, "model": elsewhere}))
-    (folder / "SHA256SUMS").unlink()
     with pytest.raises(UserError, match=r"names the endpoint https://example\.com/v1#toy"):
         load(folder).encode("secret")
     texts = tmp_path / "texts.txt"
@@ -272,46 +270,7 @@ def test_settings_of_what_is_not_done_here_are_refused(name, text, tmp_path):
         load_encoder(name, EncoderSettings(pooling="cls"))
 
 
-@pytest.fixture
-def vectors(base, tmp_path):
-    file = tmp_path / "given.parquet"
-    made = [vector.tolist() for vector in load_encoder(str(base)).embed(TEXTS)]
-    pq.write_table(pa.table({"passage": TEXTS, "embedding": made}), file)
-    return file
-
-
-def test_only_an_address_needs_the_extra(name, vectors, monkeypatch):
-    installed = {"openai"}
-    monkeypatch.setattr("isospace.system.imports.find_spec", lambda one: one in installed or None)
-    assert load_encoder(name).dim == 32
-    installed.clear()
-    assert load_encoder(f"vectors:{vectors}").dim == 32
+def test_an_address_needs_the_extra(name, monkeypatch):
+    monkeypatch.setattr("isospace.system.imports.find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"needs openai: pip install 'isospace\[endpoints\]'"):
         load_encoder(name)
-
-
-def test_a_file_of_vectors_knows_its_texts_and_no_other(vectors, base, tmp_path, capsys):
-    encoder = load_encoder(f"vectors:{vectors}")
-    assert np.allclose(encoder.embed(TEXTS), load_encoder(str(base)).embed(TEXTS), atol=1e-6)
-    assert encoder.embed([f" {TEXTS[0]}\n".replace(" ", "  ")]).shape == (1, 32)
-    with pytest.raises(UserError, match="2 of 3 texts have no vector; the first is 'unknown one'"):
-        encoder.embed([TEXTS[0], "unknown one", "unknown two"])
-    texts, index = tmp_path / "texts.txt", tmp_path / "index"
-    texts.write_text("\n".join(TEXTS))
-    assert run(capsys, "index", texts, "--to", index, "--model", f"vectors:{vectors}")[0] == 0
-    out, _ = run_well(capsys, "search", TEXTS[5], "--index", index, "--json")
-    assert json.loads(out)["queries"][0]["hits"][0]["text"] == TEXTS[5]
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"text": ["a", None], "vector": [[1.0], [2.0]]},
-        {"text": ["a", "b"], "vector": [[1.0], [float("nan")]]},
-        {"one": ["a", "b"], "two": ["a", "b"], "vector": [[1.0], [2.0]]},
-    ],
-)
-def test_a_file_without_texts_and_vectors_is_refused(columns, tmp_path):
-    pq.write_table(pa.table(columns), tmp_path / "bad.parquet")
-    with pytest.raises(UserError, match=r"bad\.parquet"):
-        load_encoder(f"vectors:{tmp_path / 'bad.parquet'}")

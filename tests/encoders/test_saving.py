@@ -1,6 +1,5 @@
 """Saved folders: modules, poolings, sums of their files, and vectors that stay the same."""
 
-import hashlib
 import json
 
 import numpy as np
@@ -19,7 +18,6 @@ from toy_decoder import END, write_toy_decoder
 
 from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import is_causal, load_encoder
-from isospace.encoders.places import SUMS, require_undamaged
 from isospace.encoders.saving import require_parity, require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
@@ -115,31 +113,6 @@ def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
     assert not (tmp_path / "model" / "stale.bin").exists()
     assert (tmp_path / "model" / "README.md").read_text() == "# hello"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_sums_are_those_of_sha256sum_and_a_turned_bit_is_refused(toy_model, tmp_path):
-    model = tmp_path / "model"
-    save_model(load_encoder(str(toy_model), device="cpu"), model, "# Card\n")
-    lines = (model / SUMS).read_text().splitlines()
-    weights = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
-    assert f"{weights}  model.safetensors" in lines
-    assert {line.split("  ")[1] for line in lines} >= {"model.safetensors", "tokenizer.json"}
-    assert SUMS not in (model / SUMS).read_text()
-    content = bytearray((model / "tokenizer.json").read_bytes())
-    content[len(content) // 2] ^= 1
-    (model / "tokenizer.json").write_bytes(content)
-    message = rf"tokenizer\.json: damaged: .*Make or copy the model again; .*remove .*{SUMS}"
-    with pytest.raises(UserError, match=message):
-        load_encoder(str(model), device="cpu")
-    (model / SUMS).unlink()
-    require_undamaged(model)
-
-
-@pytest.mark.parametrize("line", ["no sum", f"{'0' * 64}  ../outside", f"{'0' * 64}  /outside"])
-def test_what_is_no_sum_of_a_file_of_the_folder_is_refused(tmp_path, line):
-    (tmp_path / SUMS).write_text(f"{line}\n")
-    with pytest.raises(UserError, match="line 1: not a SHA-256 and a file of the folder"):
-        require_undamaged(tmp_path)
 
 
 def test_vectors_of_another_direction_or_width_are_no_parity():

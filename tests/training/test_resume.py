@@ -175,13 +175,9 @@ def test_what_has_changed_is_refused_on_resume(begun, change, name, named):
         path.write_bytes(content)
 
 
-def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy):
+def test_a_finished_run_whose_model_was_removed_makes_it_again(finished_copy):
     weights = finished_copy.model_folder / "model.safetensors"
     whole = weights.read_bytes()
-    weights.write_bytes(bytes([*whole[:-1], whole[-1] ^ 1]))
-    again = rf"Remove .*model, and it is made again by `resume` {finished_copy.folder}"
-    with pytest.raises(UserError, match=rf"model\.safetensors: damaged.*{again}"):
-        train(resume=finished_copy.folder)
     before = finished_copy.results
     cell = Cell("cell", finished_copy.folder, finished_copy.config)
     shutil.rmtree(finished_copy.model_folder)

@@ -96,7 +96,7 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
     encoders = CandidateEncoders.load(training, corpus, parts, config.queries_only)
     if task.config.models and encoders.encoder.is_frozen:
         raise UserError(
-            f"`models` {model}: its vectors come from a server or a file, and `models` compares "
+            f"`models` {model}: its vectors come from a server, and `models` compares "
             "base models that can be fine-tuned. Adapt it alone, as `model`"
         )
     note = _frozen_note(config, encoders) or _coverage_note(config, encoders, corpus)
@@ -116,9 +116,9 @@ def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
         if getattr(config, name) is not None:
             raise UserError(
                 f"`{name}` is for fine-tuning, and {config.model} cannot be fine-tuned, because "
-                "its vectors come from a server or a file. Leave one of the two out"
+                "its vectors come from a server. Leave one of the two out"
             )
-    return "Only linear maps are tried, because the vectors come from a server or a file."
+    return "Only linear maps are tried, because the vectors come from a server."
 
 
 def _maps_note(training: TrainConfig, encoders: CandidateEncoders) -> str:

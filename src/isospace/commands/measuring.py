@@ -134,8 +134,8 @@ class Evaluate(LoadsModels, CallsEndpoints):
     """Options of `isospace evaluate`."""
 
     models: Models = ("minilm",)
-    """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, an
-    endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
+    """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, or
+    an endpoint (http://HOST/v1#NAME). Several are rows of one table."""
     config: EvaluateConfig = field(default_factory=EvaluateConfig)
     compress: bool = False
     """Measure what small vectors lose instead (int8, bits): on the test pairs of a run, on the

@@ -24,7 +24,6 @@ from typing import TypeVar
 import torch
 
 from isospace.config import TrainConfig
-from isospace.encoders.places import require_undamaged
 from isospace.errors import Interrupted, Stopped, UserError, first_line
 from isospace.system.cluster import Engine, map_on_cluster, require_seen
 from isospace.system.consent import SAFE_PATH, trusts_code
@@ -188,8 +187,6 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
-        if cell.finished:
-            require_undamaged(Run(cell.folder).model_folder)
     if launched():
         if engine == "ray":
             raise UserError(

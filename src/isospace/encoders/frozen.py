@@ -1,8 +1,8 @@
 """Encoders that cannot be trained: given vectors, followed by linear maps.
 
-The vectors come from an endpoint or a file (`vector_sources.py`). A `FrozenEncoder` is an `Encoder`
-whose first module is `GivenVectors`. Post-processing, evaluation and search therefore work as for
-any encoder. Saving writes the maps only: a matrix and a bias each.
+The vectors come from an endpoint (`endpoint_vectors.py`). A `FrozenEncoder` is an `Encoder` whose
+first module is `GivenVectors`, so post-processing, evaluation and search work as for any encoder.
+Saving writes the maps only: a matrix and a bias each.
 """
 
 from __future__ import annotations
@@ -25,17 +25,12 @@ from sentence_transformers.sentence_transformer.modules import Dense, Module, No
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.endpoint_vectors import ABOUT, PROBE, EndpointVectors, OnBatch
 from isospace.encoders.modules import modules_of
 from isospace.encoders.settings import Prompts, Side
-from isospace.encoders.vector_sources import (
-    ABOUT,
-    OnBatch,
-    VectorSource,
-    is_frozen_name,
-    load_source,
-)
 from isospace.errors import UserError
 from isospace.system import typed_json
+from isospace.system.endpoints import is_address
 from isospace.system.progress import Progress
 from isospace.system.unicode import without_surrogates
 from isospace.views import View
@@ -47,7 +42,7 @@ MAP, QUERY_MAP = "map", "query_map"
 class GivenVectors(nn.Module):
     """The first module of a frozen encoder."""
 
-    def __init__(self, source: VectorSource) -> None:
+    def __init__(self, source: EndpointVectors) -> None:
         super().__init__()
         self.source = source
 
@@ -65,14 +60,14 @@ class _Texts:
 
     max_length = None
 
-    def __init__(self, source: VectorSource, prompts: Prompts) -> None:
+    def __init__(self, source: EndpointVectors, prompts: Prompts) -> None:
         self.source, self.prompts = source, prompts
 
     def fingerprint(
         self, max_length: int | None, whole: bool = False, side: Side | None = None
     ) -> str:
         """Return a hash of the source and the prompt."""
-        about = json.dumps([self.source.fingerprint, self.prompts.for_side(side)])
+        about = json.dumps([self.source.name, self.prompts.for_side(side)])
         return sha256(about.encode()).hexdigest()
 
     def _unknown(self, *_: Any, **__: Any) -> Any:
@@ -100,7 +95,7 @@ class FrozenEncoder(Encoder):
         return _Texts(self.given, prompts)
 
     @property
-    def given(self) -> VectorSource:
+    def given(self) -> EndpointVectors:
         """The source of the vectors."""
         first: Any = self.model[0]
         return first.source
@@ -108,7 +103,7 @@ class FrozenEncoder(Encoder):
     @property
     def probes(self) -> Sequence[str]:
         """Texts that test whether a saved model gives the same vectors as this one."""
-        return self.given.probes
+        return (PROBE,)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder."""
@@ -147,10 +142,7 @@ class FrozenEncoder(Encoder):
 
 @dataclass(frozen=True)
 class About:
-    """Content of frozen.json: an address or vectors:FILE, the width of its vectors, and prompts.
-
-    The prompts are those that isospace adds; the prompts of a server are unknown.
-    """
+    """Content of frozen.json: an address, the width of its vectors, and isospace's own prompts."""
 
     model: str
     dim: int
@@ -159,13 +151,9 @@ class About:
 
 
 def load_frozen(name: str, place: str) -> FrozenEncoder:
-    """Load a frozen encoder.
-
-    `name` is what the user gave. `place` is an address, vectors:FILE, or a folder that `write_maps`
-    wrote.
-    """
-    if is_frozen_name(place):
-        return FrozenEncoder(_model(load_source(place), []), name)
+    """Load a frozen encoder by the user's `name`: an address, or a folder of `write_maps`."""
+    if is_address(place):
+        return FrozenEncoder(_model(EndpointVectors(place), []), name)
     folder = Path(place)
     about = typed_json.read(folder / ABOUT, About, "settings of a frozen model")
     maps = {key: _read_map(folder / f"{key}.safetensors") for key in (MAP, QUERY_MAP)}
@@ -176,11 +164,11 @@ def load_frozen(name: str, place: str) -> FrozenEncoder:
     if (of_queries := maps[QUERY_MAP]) is not None:
         queries: list[Module] = [_dense(*of_queries), Normalize()]
         modules = [Router({"query": queries, "document": documents}, default_route="document")]
-    source = load_source(about.model, name)
+    source = EndpointVectors(about.model, name)
     return FrozenEncoder(_model(source, modules), name, about.prompts)
 
 
-def _model(source: VectorSource, modules: Sequence[nn.Module]) -> SentenceTransformer:
+def _model(source: EndpointVectors, modules: Sequence[nn.Module]) -> SentenceTransformer:
     return SentenceTransformer(modules=[GivenVectors(source), *modules], device="cpu")
 
 

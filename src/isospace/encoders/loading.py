@@ -16,15 +16,16 @@ from torch import nn
 
 from isospace.encoders.adapters import plain_state
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.endpoint_vectors import ABOUT
 from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of, with_pooling
-from isospace.encoders.places import loading, require_undamaged, resolve
+from isospace.encoders.places import loading, resolve
 from isospace.encoders.settings import EncoderSettings, PoolingName, Side
 from isospace.encoders.tokenisation import Batch
-from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError
 from isospace.system.devices import default_device
+from isospace.system.endpoints import is_address
 from isospace.system.progress import warn_once
 
 logger = logging.getLogger(__name__)
@@ -48,8 +49,7 @@ def load_encoder(
     Args:
         name: "minilm"; a sentence-transformers folder, Hugging Face encoder folder or run folder; a
             Hub name, or NAME@REVISION with a commit, tag or branch; glove:FILE for word vectors
-            (`words.word_file`); http://HOST/v1#NAME for an endpoint; vectors:FILE for vectors in
-            Parquet (`frozen.py`).
+            (`words.word_file`); http://HOST/v1#NAME for an endpoint.
         settings: pooling and prompts. A plain Hugging Face folder names no pooling: by default a
             decoder gets the last token, other models the mean, and a warning says so.
         device: the device; default: `devices.default_device()`.
@@ -58,8 +58,7 @@ def load_encoder(
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
     """
     place = resolve(name)
-    require_undamaged(Path(place.path))
-    if is_frozen_name(place.path) or (Path(place.path) / ABOUT).is_file():
+    if is_address(place.path) or (Path(place.path) / ABOUT).is_file():
         return _configure(load_frozen(name, place.path), settings)
     device, words = device or default_device(), word_file(name)
     # Weights missing in a checkpoint are drawn at random, such as RoBERTa's unused pooler. A fixed

@@ -1,16 +1,10 @@
-"""Locations of models: the default model in a wheel, a folder, a run, or the Hub.
-
-Every model folder has a file SHA256SUMS, because neither safetensors nor tokenizer files detect a
-bit changed on disk. `sha256sum --check SHA256SUMS` reads it too. It leaves out the settings and the
-model card, which people edit.
-"""
+"""Locations of models: the default model in a wheel, a folder, a run, or the Hub."""
 
 from __future__ import annotations
 
 import functools
 import json
 import logging
-import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,10 +19,11 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_source
+from isospace.encoders.endpoint_vectors import ABOUT
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, did_you_mean, first_line
 from isospace.system.consent import trusts_code
+from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded, file_hash
 
 MODEL = "model"
@@ -36,17 +31,6 @@ MODEL = "model"
 
 ADAPT_SETTINGS = "adapt.json"
 """Name of the file with the settings of adapt, in the folder of the run."""
-
-SUMS = "SHA256SUMS"
-_EDITED = (
-    "README.md",
-    "config.json",
-    "config_sentence_transformers.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "tokenizer_config.json",
-)
-_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +66,8 @@ def resolve(name: str) -> Place:
     if name == "minilm":
         folder = wheel_minilm()
         return _hub(MINILM_HUB_NAME) if folder is None else Place(str(folder), True)
-    if is_frozen_name(name):
-        require_source(name)
+    if is_address(name):
+        Address.parse(name)  # refuse a wrong one early
         return Place(name, True)
     words = word_file(name)
     if words is not None:
@@ -210,51 +194,6 @@ def merge_first(name: str) -> str:
         f"{name}: a peft adapter. Merge it into its base model (merge_and_unload of peft), and "
         "give the folder of the merged model"
     )
-
-
-def write_sums(folder: Path) -> None:
-    """Write SHA256SUMS for all files of a new model, except files that people edit."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    lines = [
-        f"{file_hash(path)}  {path.relative_to(folder).as_posix()}\n"
-        for path in files
-        if path.name not in _EDITED
-    ]
-    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
-
-
-def require_undamaged(folder: Path) -> None:
-    """Refuse a model folder with damaged files, and say how to make it again."""
-    found = _damage(folder)
-    if found is None:
-        return
-    again = f"Make or copy the model again; if you changed it yourself, remove {folder / SUMS}"
-    if folder.name == MODEL and run_model(folder.parent) is not None:
-        again = f"Remove {folder}, and it is made again by {resume_command(folder.parent)}"
-    raise UserError(f"{found}. {again}")
-
-
-def _damage(folder: Path) -> str | None:
-    """Return a message about the first changed file; `None` if there is none, or no SHA256SUMS.
-
-    Missing files are ignored: they may belong to a format that is not loaded, and loading the model
-    reports the others.
-    """
-    sums = folder / SUMS
-    if not sums.is_file():
-        return None
-    lines = sums.read_text(encoding="utf-8", errors="replace").splitlines()
-    for number, line in enumerate(lines, start=1):
-        found = _LINE.fullmatch(line)
-        if found is None or ".." in (parts := Path(found[2]).parts) or Path(found[2]).is_absolute():
-            return f"{sums}, line {number}: not a SHA-256 and a file of the folder"
-        path = folder.joinpath(*parts)
-        try:
-            if path.is_file() and file_hash(path) != found[1]:
-                return f"{path}: damaged: its checksum is not the one in {SUMS}"
-        except OSError as error:
-            return f"{path}: cannot be read ({error.strerror})"
-    return None
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from torch import nn
 from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.frozen import FrozenEncoder, load_frozen, write_maps
 from isospace.encoders.modules import modules_of
-from isospace.encoders.places import Place, loading, write_sums
+from isospace.encoders.places import Place, loading
 from isospace.encoders.settings import NAMES, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
@@ -219,7 +219,6 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         else:
             _write_classic(encoder, building)
         (building / "README.md").write_text(card, encoding="utf-8")
-        write_sums(building)
         if isinstance(encoder, FrozenEncoder):
             return _parity_of_maps(encoder, building)
         measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}

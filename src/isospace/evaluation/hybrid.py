@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.groups import without_words_of
-from isospace.errors import UnknownText, UserError, number_of
+from isospace.errors import UserError, number_of
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.judged import JudgedQueries
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
@@ -136,7 +136,7 @@ class BaselineRanks:
     """Ranks of pairs by BM25, by hybrid search, and by the encoder without shared words.
 
     For `no_shared` the query's words were removed from its right text alone. It is `None` if no
-    pair shares a word, or the encoder cannot encode the shortened texts.
+    pair shares a word.
     """
 
     bm25: RetrievalScores
@@ -155,13 +155,9 @@ def rank_pairs(
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
     no_shared = None
-    try:
-        without = unit_vectors(encode, [], [bare[i] for i in changed])[1] if changed else None
-    except UnknownText:  # a file of vectors holds no vectors of shortened texts
-        without = None
-    if without is not None:
+    if changed:
         right = second[targets.own]
-        right[changed] = without
+        right[changed] = unit_vectors(encode, [], [bare[i] for i in changed])[1]
         own_scores = np.einsum("ij,ij->i", first, right)
         no_shared = targets.rank(blocks["encoder"](), own_scores=own_scores)
     with_bm25 = BaselineRanks(

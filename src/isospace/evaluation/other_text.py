@@ -89,12 +89,11 @@ class OtherText:
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
         selects: bool = False,
-        carries: bool = True,
     ) -> OtherText:
         """Return the sets of other text for a corpus.
 
         The carried docstrings are left out if the corpus holds docstrings. With `selects` the STS
-        dev sets are validation pairs. Without `carries` the sets of isospace are left out.
+        dev sets are validation pairs.
         """
         test: dict[str, TextPairs] = {}
         validation: dict[str, TextPairs] = {}
@@ -108,7 +107,7 @@ class OtherText:
             if held is not None:
                 validation[name] = held
         left_out = ""
-        for name in CARRIED if carries else ():
+        for name in CARRIED:
             if name == DOCSTRINGS and _has_docstrings(corpus):
                 left_out = f"{name} are left out, because the corpus has some"
             else:

@@ -10,24 +10,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import sentence_transformers
-import torch
-import transformers
 from numpy.typing import NDArray
 
 from isospace.corpus.examples import evenly
 from isospace.corpus.groups import group_texts
-from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import weights_hash
 from isospace.encoders.settings import Precision, Prompts, Side
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.gains import FloatArray
 from isospace.system.files import built_once, code_hashes
 from isospace.system.progress import Progress, Silent
+
+if TYPE_CHECKING:  # slow to import
+    from isospace.encoders.encoder import Encoder
 
 _SLICE = 1 << 14  # texts that are encoded at once
 
@@ -39,10 +38,9 @@ Asked: TypeAlias = tuple[Side | None, Iterable[str]]
 
 @dataclass(frozen=True)
 class PromptedEncoders:
-    """Encoders of queries, of documents, and of texts without a side.
+    """Encoders of queries, of documents, and of texts without a side (`plain`, or a call).
 
-    Sides with the same prompt have the same function, so that `encode_columns` encodes a text on
-    both sides once. A call encodes texts without a side: the object is an `Encode` too.
+    Sides with the same prompt have the same function, so that a text is encoded once for both.
     """
 
     queries: Encode
@@ -58,7 +56,7 @@ class PromptedEncoders:
         return {None: self.plain, "query": self.queries, "document": self.documents}[side]
 
     def each(self, change: Callable[[Encode], Encode]) -> PromptedEncoders:
-        """Return the encoders after `change`, which is called once for each distinct function."""
+        """Return the encoders after `change`, called once for each distinct function."""
         changed = {encode: change(encode) for encode in (self.queries, self.documents, self.plain)}
         return PromptedEncoders(changed[self.queries], changed[self.documents], changed[self.plain])
 
@@ -74,10 +72,10 @@ class PromptedEncoders:
 
 
 def sided(encode: Encode) -> PromptedEncoders:
-    """Return an encoder with sides; a plain function encodes all sides in the same way."""
-    return (
-        encode if isinstance(encode, PromptedEncoders) else PromptedEncoders(encode, encode, encode)
-    )
+    """Return an encoder with sides; a plain function encodes all sides alike."""
+    if isinstance(encode, PromptedEncoders):
+        return encode
+    return PromptedEncoders(encode, encode, encode)
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,8 @@ def _position(text: str) -> float:
 class TextPairs:
     """Texts that belong together: `first[i]` and `second[i]`.
 
-    `groups` are the names of the pairs' groups, such as documents or modules; `None` if they are
-    unknown. Statistics treat the pairs of a group as one observation. `unit` is the name of the
-    groups, in the plural.
+    Statistics treat the pairs of one of the `groups`, such as documents, as one observation.
+    `unit` is the name of the groups, in the plural.
     """
 
     name: str
@@ -138,11 +135,9 @@ class TextPairs:
     among: Candidates | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.first)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs in order."""
         return zip(self.first, self.second, strict=True)
 
     @property
@@ -158,13 +153,13 @@ class TextPairs:
         return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
 
     def take(self, places: Sequence[int]) -> TextPairs:
-        """Return the pairs at these positions, with their groups."""
+        """Return the pairs at these positions."""
         first, second = (tuple(side[i] for i in places) for side in (self.first, self.second))
         groups = None if self.groups is None else tuple(self.groups[i] for i in places)
         return replace(self, first=first, second=second, groups=groups)
 
     def with_share(self, share: float) -> TextPairs:
-        """Return an evenly spaced share of the pairs, with the same share of the candidates."""
+        """Return an evenly spaced share of the pairs and a share of the candidates."""
         kept = self.take(evenly(len(self), math.ceil(share * len(self))))
         among = None if self.among is None else self.among.with_share(share)
         return replace(kept, among=among)
@@ -188,16 +183,16 @@ class ScoredPairs(TextPairs):
 
     gold: FloatArray
     source: str
-    """Source of the scores, for protocols: "SentEval files", a Hub copy, a file."""
+    """Source of the scores, for protocols."""
 
     def take(self, places: Sequence[int]) -> ScoredPairs:
-        """Return the pairs at these positions, with their scores and groups."""
+        """Return the pairs at these positions."""
         pairs, gold = super().take(places), self.gold[list(places)]
         return replace(self, first=pairs.first, second=pairs.second, groups=pairs.groups, gold=gold)
 
 
 def hash_texts(texts: Iterable[str], about: bytes = b"") -> str:
-    """Return a hash of texts in their order and of `about`, for digests and the cache."""
+    """Return a hash of texts in their order and of `about`."""
     digest = blake2b(about, digest_size=16)
     for text in texts:
         content = text.encode("utf-8", "surrogatepass")
@@ -233,7 +228,10 @@ def encode_columns(
         encoded[function] = encode_distinct(function, (text for column in own for text in column))
     for column, function in zip(columns, functions, strict=True):
         rows, embeddings = encoded[function]
-        yield embeddings[[rows[text] for text in column]]
+        places = np.array([rows[text] for text in column], dtype=np.int64)
+        # Large columns are not copied without need.
+        first = (places == np.arange(len(places))).all()
+        yield embeddings[: len(places)] if first else embeddings[places]
 
 
 def unit_vectors(
@@ -243,36 +241,20 @@ def unit_vectors(
 
     Each distinct text is encoded once, in slices, so that only the vectors need much memory.
     """
-    sides = sided(encode)
-    if sides.queries == sides.documents:
-        # Documents come first, so that their vectors need no copy.
-        unit, rows = _distinct_units(sides.documents, (*documents, *queries))
-        return _of_texts(unit, rows, queries), _of_texts(unit, rows, documents)
-    made = [_distinct_units(sides.queries, queries), _distinct_units(sides.documents, documents)]
-    return _of_texts(*made[0], queries), _of_texts(*made[1], documents)
+    encode = sided(encode).each(lambda one: partial(_units, one))
+    # Documents come first, so that their vectors need no copy.
+    second, first = encode_columns(encode, documents, queries, sides=("document", "query"))
+    return first, second
 
 
-def _distinct_units(
-    encode: Encode, texts: Iterable[str]
-) -> tuple[NDArray[np.float32], dict[str, int]]:
-    """Return unit vectors (distinct text, dim), and text -> row."""
-    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    distinct = list(rows)
+def _units(encode: Encode, texts: Sequence[str]) -> NDArray[np.float32]:
     unit = np.empty((0, 0), np.float32)
-    for start in range(0, len(distinct), _SLICE):
-        part = unit_rows(encode_distinct(encode, distinct[start : start + _SLICE])[1])
+    for start in range(0, len(texts), _SLICE):
+        part = unit_rows(np.asarray(encode(texts[start : start + _SLICE])))
         if not start:
-            unit = np.empty((len(distinct), part.shape[1]), np.float32)
+            unit = np.empty((len(texts), part.shape[1]), np.float32)
         unit[start : start + len(part)] = part
-    return unit, rows
-
-
-def _of_texts(
-    unit: NDArray[np.float32], rows: Mapping[str, int], texts: Sequence[str]
-) -> NDArray[np.float32]:
-    """Return the vectors of texts (text, dim), without a copy if they are the first rows."""
-    places = np.array([rows[text] for text in texts], dtype=np.int64)
-    return unit[: len(places)] if (places == np.arange(len(places))).all() else unit[places]
+    return unit
 
 
 def remembering(encode: Encode) -> PromptedEncoders:
@@ -319,14 +301,8 @@ def cached(
         name = hash_texts(texts, "\0".join(about[side]).encode())
 
         def build(folder: Path) -> None:
-            vectors = embed_with_bar(
-                encoder,
-                progress or Silent(),
-                texts,
-                max_length=max_length,
-                precision=precision,
-                side=side,
-            )
+            shown, how = progress or Silent(), {"max_length": max_length, "precision": precision}
+            vectors = embed_with_bar(encoder, shown, texts, side=side, **how)
             np.savez(folder / _FILE, vectors=vectors)
 
         return built_once(cache / "vectors" / name, build, _read)
@@ -350,7 +326,9 @@ def _read(folder: Path) -> np.ndarray:
 
 def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     """Return what decides the vectors of a side: hashes of code and weights, versions, device."""
-    libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
+    from isospace.encoders.loading import weights_hash
+
+    libraries = map(version, ("torch", "transformers", "sentence-transformers"))
     # Both paths agree up to rounding only, and untrained adapters change the path.
     place = encoder.device.type, str(encoder.of_side(side).is_fast)
     return (*code_hashes(*_CODE), *libraries, *place, weights_hash(encoder, side))

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.places import write_sums
 from isospace.encoders.saving import (
     CLASSIC_TOLERANCE,
     TOLERANCE,
@@ -78,7 +77,6 @@ def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> f
             ) from error
         gap = max(_graph_gap(encoder, building, side) for side in encoder.prompts.sides)
         (building / "README.md").write_text(card(_graph_usage(encoder)), encoding="utf-8")
-        write_sums(building)
     return gap
 
 

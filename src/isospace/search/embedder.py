@@ -221,8 +221,8 @@ def load(
 
     Args:
         model: minilm, a model folder, a run's folder, or a Hub name (NAME@REVISION); an endpoint,
-            such as http://localhost:8080/v1#NAME, or vectors:FILE; or a loaded
-            `SentenceTransformer` or `Encoder`, which is not copied.
+            such as http://localhost:8080/v1#NAME; or a loaded `SentenceTransformer` or
+            `Encoder`, which is not copied.
         pooling: the pooling; default: the model's own.
         device: the device; default: a GPU if there is one, and unchanged for a loaded model.
         query_prompt: the prompt before every query, such as "query: "; default: the model's own.

@@ -9,9 +9,9 @@ from sentence_transformers.sentence_transformer.modules import Router
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.endpoint_vectors import ABOUT
 from isospace.encoders.frozen import MAP, FrozenEncoder, maps_of
 from isospace.encoders.settings import Prompts
-from isospace.encoders.vector_sources import ABOUT
 from isospace.errors import number_of
 from isospace.evaluation.benchmark import SAME_PAIRS
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows

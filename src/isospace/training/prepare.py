@@ -21,7 +21,6 @@ from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
 from isospace.encoders.saving import require_classic, require_read_alike
 from isospace.encoders.settings import Side, side_of
-from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError, number_of
 from isospace.evaluation.benchmark import Benchmark, HeldOut, validation_text
 from isospace.evaluation.other_text import OtherText, require_other_text
@@ -281,10 +280,7 @@ def load_data(config: TrainConfig, other_text_selects: bool = False, trains: boo
             f"{corpus.classes[0]}. Give two or more different labels"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
-    carries = not config.model.startswith(PREFIX)  # a file of vectors has none of theirs
-    other_text = OtherText.make(
-        corpus, config.other_text, tasks, labels, other_text_selects, carries
-    )
+    other_text = OtherText.make(corpus, config.other_text, tasks, labels, other_text_selects)
     return Data(benchmark, held_out, corpus, other_text)
 
 
@@ -335,7 +331,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
     if encoder.is_frozen:
         raise UserError(
             f"`model` {config.model}: it cannot be fine-tuned, because its vectors come from a "
-            "server or a file. Use `isospace adapt` or `isospace whiten`, which add a linear map"
+            "server. Use `isospace adapt` or `isospace whiten`, which add a linear map"
         )
     if not encoder.is_transformer:
         raise UserError(

@@ -32,7 +32,6 @@ from isospace.encoders.places import (
     ADAPT_SETTINGS,
     MODEL,
     folder_of,
-    require_undamaged,
     resume_command,
     run_model,
 )
@@ -303,7 +302,6 @@ def start_or_resume(
         elif config is None and run is not None:
             config = read(run)
             if (results := run.results) is not None and not run.lacks_model:
-                require_undamaged(run.model_folder)
                 return FinishedRun(run, results, earlier=True)
         else:
             raise UserError("give either the settings of a new run or the folder of a run")

@@ -21,13 +21,13 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash, weights_hash
 from isospace.encoders.places import loading, resolve
 from isospace.encoders.settings import Side
-from isospace.encoders.vector_sources import is_frozen_name
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
+from isospace.system.endpoints import is_address
 from isospace.system.files import built_once, file_hash, row_writer
 from isospace.system.progress import Progress
 from isospace.training.examples import Rows
@@ -210,7 +210,7 @@ class Mean(Teacher):
 def is_cross_encoder(name: str) -> bool:
     """Return true if a folder or Hub model is a cross-encoder (a sequence classifier)."""
     place = resolve(name)
-    if Path(place.path).is_file() or is_frozen_name(place.path):  # word vectors or given vectors
+    if Path(place.path).is_file() or is_address(place.path):  # no transformer
         return False
     with suppress(OSError, ValueError):  # no config that transformers reads
         config = AutoConfig.from_pretrained(place.path, **place.options)

@@ -70,8 +70,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         if encoder.is_frozen:
             if config.engine != "local":
                 raise UserError(
-                    f"`engine` {config.engine}: the vectors of {config.model} come from a server "
-                    "or a file, so `engine` has no effect. Leave `engine` out"
+                    f"`engine` {config.engine}: the vectors of {config.model} come from a server, "
+                    "so `engine` has no effect. Leave `engine` out"
                 )
             encoder.expect([(config.side, (row.text for row in texts))], progress)
         layout = FileLayout(

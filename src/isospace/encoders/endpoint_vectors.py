@@ -1,9 +1,8 @@
-"""Vectors that isospace does not compute: from an endpoint, cached, or from a file."""
+"""Vectors of an endpoint, with a cache on disk."""
 
 from __future__ import annotations
 
 import sqlite3
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -11,30 +10,25 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from isospace.errors import UnknownText, UserError, first_line
+from isospace.errors import UserError, first_line
 from isospace.system.consent import announce, current_consent, estimated_tokens
-from isospace.system.endpoints import Address, Endpoint, is_address
-from isospace.system.files import cache_folder, expanded, file_hash, hash_of, make_in_cache
+from isospace.system.endpoints import Address, Endpoint
+from isospace.system.files import cache_folder, hash_of, make_in_cache
 from isospace.system.imports import require_extra
 from isospace.system.progress import Progress
-from isospace.system.unicode import in_one_line, without_surrogates
 
-PREFIX = "vectors:"
-"""Prefix of the name of a vector file."""
 ABOUT = "frozen.json"
-"""File in a frozen model's folder that names the vector source and the prompts."""
+"""File in a frozen model's folder that names the endpoint and the prompts."""
+PROBE = "A short sentence."
+"""Text that is sent to learn the width of the vectors."""
 BATCH = 32
 """Texts per request: a number that every known server accepts."""
 AT_ONCE = 4
 """Number of parallel requests."""
-_PROBE = "A short sentence."
 _UNMENTIONED = 10_000  # tokens too cheap to announce, such as a few queries
 _SLACK = 1.25  # a command may exceed its announced tokens by this factor without a new announcement
 _ASKED = 500  # keys per SQLite query
@@ -42,45 +36,17 @@ _ASKED = 500  # keys per SQLite query
 OnBatch = Callable[[int], None] | None
 
 
-def is_frozen_name(name: str) -> bool:
-    """Return true if a name is an address or vectors:FILE."""
-    return is_address(name) or name.startswith(PREFIX)
-
-
-def require_source(name: str) -> None:
-    """Refuse an invalid address or a missing vector file early, before other work."""
-    if not name.startswith(PREFIX):
-        Address.parse(name)
-    elif not expanded(name.removeprefix(PREFIX)).is_file():
-        raise UserError(f"{name}: no such file. Expected Parquet with texts and vectors")
-
-
-def load_source(name: str, folder: str = "") -> VectorSource:
-    """Return the vector source of an address or of vectors:FILE.
-
-    `folder` is the model folder that contains the address, if the user did not give it.
-    """
-    if name.startswith(PREFIX):
-        return FileVectors(name)
-    require_extra(f"{name}:", "endpoints", "openai")
-    return EndpointVectors(Address.parse(name), folder)
-
-
 class EndpointVectors:
-    """Vectors of an endpoint, with a cache (`load_source` has the arguments).
+    """Vectors of an endpoint, with a cache.
 
     Each text is sent only once from this machine; a killed run keeps the vectors that it received.
-
-    Attributes:
-        name: the name for `load_encoder`.
-        fingerprint: equal fingerprints give a text the same vector.
-        probes: texts that have vectors.
+    `source` is the model folder that names the address, if the user did not.
     """
 
-    def __init__(self, address: Address, source: str = "") -> None:
-        self.address, self._source = address, source
-        self.name = self.fingerprint = str(address)
-        self.probes: tuple[str, ...] = (_PROBE,)
+    def __init__(self, name: str, source: str = "") -> None:
+        require_extra(f"{name}:", "endpoints", "openai")
+        self.address, self._source = Address.parse(name), source
+        self.name = str(self.address)
         file = f"{hash_of(self.name.encode())}.sqlite"
         self._store = VectorStore(cache_folder() / "endpoints" / file)
         self._consent = current_consent()
@@ -94,10 +60,10 @@ class EndpointVectors:
     @cached_property
     def dim(self) -> int:
         """Width of the vectors, known after the first text."""
-        [known] = self._store.read([_PROBE]).values() or [None]
+        [known] = self._store.read([PROBE]).values() or [None]
         if known is None:
-            known = self._endpoint.embed([_PROBE])[0]
-            self._store.write([_PROBE], known[None])
+            known = self._endpoint.embed([PROBE])[0]
+            self._store.write([PROBE], known[None])
         return len(known)
 
     def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
@@ -211,93 +177,3 @@ class VectorStore:
 
 def _key(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
-
-
-class FileVectors:
-    """Vectors of a Parquet file with a column of texts and a column of vectors.
-
-    Only the texts of the file have vectors. Runs of white space count as one space. The attributes
-    are those of `EndpointVectors`.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.path = expanded(name.removeprefix(PREFIX))
-        self.name = f"{PREFIX}{self.path.resolve()}"
-        texts, self._vectors = _read(self.path)
-        self._rows = {_spaced(text): row for row, text in enumerate(texts)}
-        self.probes = tuple(texts[:8])
-        self.fingerprint = file_hash(self.path)
-
-    @property
-    def dim(self) -> int:
-        """Width of the vectors."""
-        return int(self._vectors.shape[1])
-
-    def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
-        """Return vectors (text, dim).
-
-        Raises:
-            UnknownText: some texts have no vector; the message gives their number and the first.
-        """
-        rows = [self._rows.get(_spaced(text), -1) for text in texts]
-        if missing := rows.count(-1):
-            first = in_one_line(texts[rows.index(-1)])
-            first = first if len(first) <= 80 else f"{first[:80]} ..."
-            raise UnknownText(
-                f"{self.path}: {missing:,} of {len(rows):,} texts have no vector; the first is "
-                f"'{first}'. Add them to the file"
-            )
-        if on_batch is not None:
-            on_batch(len(rows))
-        return self._vectors[rows]
-
-    def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Do nothing: vectors from a file are free."""
-
-
-VectorSource: TypeAlias = EndpointVectors | FileVectors
-"""A source of vectors for texts."""
-
-
-def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    require_source(f"{PREFIX}{path}")
-    try:
-        table = pq.read_table(path, partitioning=None)
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path}: cannot be read as Parquet ({first_line(error)})") from error
-    lists = pa.ListType, pa.LargeListType, pa.FixedSizeListType
-    with_texts, with_vectors = [], []
-    for field in table.schema:
-        if field.type in (pa.string(), pa.large_string()):
-            with_texts.append(field.name)
-        elif isinstance(field.type, lists) and pa.types.is_floating(field.type.value_type):
-            with_vectors.append(field.name)
-    text = _the_column(path, "text", with_texts)
-    vector = _the_column(path, "vector", with_vectors)
-    texts, column = table[text].to_pylist(), table[vector].combine_chunks()
-    widths = set(column.value_lengths().to_pylist())
-    if None in texts or len(widths) != 1 or widths <= {None, 0}:
-        raise UserError(
-            f"{path}: expected a text and a vector of one width in every row; the widths are "
-            f"{', '.join(map(str, sorted(widths, key=str)))}"
-        )
-    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    vectors = flat.reshape(len(texts), -1)
-    if not np.isfinite(vectors).all():
-        row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
-        raise UserError(f"{path}, row {row}: the vector holds NaN or infinity")
-    return texts, vectors
-
-
-def _the_column(path: Path, usual: str, found: Sequence[str]) -> str:
-    """Return the column with the usual name, or else the only column of its type."""
-    if usual in found or len(found) == 1:
-        return usual if usual in found else found[0]
-    raise UserError(
-        f"{path}: expected a column `{usual}`; of this type are {', '.join(found) or 'none'}. "
-        "Expected texts, and float vectors as lists"
-    )
-
-
-def _spaced(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", without_surrogates(text)).split())
