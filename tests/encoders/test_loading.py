@@ -88,7 +88,7 @@ def test_a_model_without_a_pooling_is_refused(toy_model):
 
 def test_settings_that_would_not_be_followed_are_refused(toy_model, tmp_path):
     """Vectors cut by one broke every command; the other changed what is read without a word."""
-    with pytest.raises(UserError, match="truncate_dim 8"):
+    with pytest.raises(UserError, match="truncate_dim"):
         as_encoder(SentenceTransformer(str(toy_model), truncate_dim=8, device="cpu"))
     save_model(load_encoder(str(toy_model)), tmp_path / "model")
     path = tmp_path / "model" / "sentence_bert_config.json"

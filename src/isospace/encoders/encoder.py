@@ -1,8 +1,6 @@
 """The encoder: text -> vector, around a `SentenceTransformer`.
 
-`load_encoder` (in `loading.py`) loads an encoder. `Encoder.forward` encodes the views of a training
-batch; `Encoder.embed` encodes a user's texts. `Encoder.tokens` turns text into padded token ids for
-both.
+`Encoder.forward` encodes the views of a training batch, `Encoder.embed` a user's texts.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ from isospace.encoders.modules import (
     rebuilt,
 )
 from isospace.encoders.noise import Noise
-from isospace.encoders.places import merge_first
 from isospace.encoders.settings import NAMES, Precision, Prompts, Side
 from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
 from isospace.errors import UserError
@@ -53,20 +50,14 @@ PROBES = (
     "x",
     "",
 )
-"""Texts that test whether a saved model gives the same vectors as the encoder.
-
-Several scripts and lengths, a truncated text, and an empty one.
-"""
+"""Texts that test whether a saved model gives the same vectors as the encoder."""
 
 
 class Encoder(TextEncoder):
     """A sentence-transformers model with control over its dropout.
 
-    Args:
-        model: any text `SentenceTransformer` that begins with a transformer or with word vectors.
-            A `Router` may send queries and documents through different modules.
-        source: the model's name or path, for records and messages.
-        prompts: prompts before the texts; default: the model's own.
+    The model begins with a transformer or with word vectors; a `Router` may send queries and
+    documents through different modules. `source` is its name or path, for records and messages.
 
     Attributes:
         tokens: the tokenizer; if queries have a different one, the tokenizer of documents.
@@ -104,22 +95,16 @@ class Encoder(TextEncoder):
         self.tokens = self._tokenisation(given)
 
     def _tokenisation(self, prompts: Prompts) -> Tokenisation:
-        """Return the tokenizer of documents; refuse a model without one."""
         _require_text_encoder(self._documents, self.source)
         return Tokenisation(self._documents, self.source, prompts)
 
     def of_side(self, side: Side | None) -> Encoder:
-        """Return the encoder with the modules of one side, or self if both sides share all modules.
-
-        The weights are shared with self. `None` is the side of texts that are neither queries nor
-        documents.
-        """
+        """Return the encoder with the modules and weights of one side; self if all are shared."""
         route = side or self.prompts.default_route
         return self._sides[route] if route and self._sides else self
 
     @property
     def _documents(self) -> SentenceTransformer:
-        """The model of documents; the whole model if both sides share all modules."""
         return self._sides["document"].model if self._sides else self.model
 
     @property
@@ -154,11 +139,7 @@ class Encoder(TextEncoder):
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
     ) -> None:
-        """Prepare for the texts of each side that a command will encode.
-
-        A `FrozenEncoder` announces how many texts it will send to a paid endpoint. Other encoders
-        do nothing.
-        """
+        """Announce the texts of each side that a command will send to an endpoint."""
 
     @property
     def probes(self) -> Sequence[str]:
@@ -198,10 +179,7 @@ class Encoder(TextEncoder):
 
     @property
     def is_fast(self) -> bool:
-        """True if the fast path runs the transformer, and not transformers' own layers.
-
-        Both give the same values up to rounding.
-        """
+        """True if the fast path runs, not transformers' layers; values agree up to rounding."""
         return (
             self.is_transformer
             and self.device.type == "cpu"
@@ -220,10 +198,7 @@ class Encoder(TextEncoder):
         adapters.insert(self.transformer, rank, seed, f"{self.source} ({self.family})")
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
-        """Return a line that describes the encoder.
-
-        Views of the `plan` that change embeddings need transformers' own layers.
-        """
+        """Return a line that describes the encoder, for training with the views of a `plan`."""
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         size = sum(p.numel() for p in self.parameters()) / 1e6
         if adapters.has_adapters(self.model):
@@ -332,7 +307,6 @@ class Encoder(TextEncoder):
         return [views[i] for i in range(len(plan))]
 
     def _vectors_by_length(self, batch: Batch, read: Read) -> Tensor:
-        """Encode like `vectors`, but short and long texts apart if that is faster."""
         parts = [] if batch.changed else batch.by_length()
         if len(parts) < 2:
             return self.vectors(batch, normalised=False, read=read)
@@ -358,13 +332,7 @@ class Encoder(TextEncoder):
         return found
 
     def language_model(self, name: str | None = None) -> LanguageModel:
-        """Load a masked-language model with this encoder's vocabulary, (ids, mask) -> logits.
-
-        The default is the checkpoint of this encoder.
-
-        Raises:
-            ValueError: the model has no trained head for masked words, or another vocabulary.
-        """
+        """Load a masked-language model (`masked_language_model`); default: this checkpoint."""
         return masked_language_model(self.source, self.tokenizer, name)
 
     def token_states(
@@ -376,19 +344,14 @@ class Encoder(TextEncoder):
         embedded: Callable[[Tensor], Tensor] | None = None,
         attended: Sequence[Callable[[Tensor], Tensor]] = (),
     ) -> Tensor:
-        """Return the states of all tokens, with functions applied between transformers' modules.
+        """Return the states of all tokens (n, length, dim), not zero at the padding.
 
         Args:
             ids: token ids (n, length).
             mask: (n, length), 1 for tokens; or (n, length, length), 1 where token i sees token j.
             dropout: dropout rate; `None`: the encoder's own.
-            embedded: function of the embeddings (n, length, width) after their norm and dropout;
-                the first layer gets its result.
-            attended: one function per module of `attentions`, applied to the module's output
-                (n, length, dim).
-
-        Returns:
-            (n, length, dim), not zero at the padding.
+            embedded: function of the embeddings (n, length, width) before the first layer.
+            attended: one function per module of `attentions`, of its output (n, length, dim).
 
         Raises:
             ValueError: the transformer has no module whose output could be replaced.
@@ -423,7 +386,7 @@ class Encoder(TextEncoder):
         one_thread: bool = False,
         side: Side | None = None,
     ) -> np.ndarray:
-        """Encode texts to float32 vectors, in the order of the texts.
+        """Encode texts to vectors (n, dim) in float32, in the order of the texts.
 
         Texts are sorted by token length and batched by number of tokens. Without dropout, batching
         changes a vector by rounding only (1e-6).
@@ -433,15 +396,11 @@ class Encoder(TextEncoder):
             dropout: dropout rate; `None`: the encoder's own.
             max_length: truncation in tokens; default: the encoder's own limit.
             batch_tokens: maximal number of padded tokens in a batch of several texts.
-            batch_size: maximal number of texts in a batch; default: limited by `batch_tokens` only.
+            batch_size: maximal number of texts in a batch.
             on_batch: called after each batch with the number of its texts.
-            precision: bf16 computes the matrix products in bfloat16. That is faster on processors
-                with bfloat16 units, and changes a vector by about 1e-4 (1 - cosine).
+            precision: bf16 changes a vector by about 1e-4 (1 - cosine).
             one_thread: run each batch on one thread, so that the number of threads changes no bit.
             side: side of the texts, which selects prompt and modules; default: no side.
-
-        Returns:
-            (n, dim) float32.
         """
         own = self.of_side(side)
         ids = own.tokens.ids(texts, max_length, side=side) if len(texts) else []
@@ -488,18 +447,14 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
             "modules.json, and give `pooling`"
         )
     if getattr(getattr(model[0], "model", None), "_hf_peft_config_loaded", False):
-        raise UserError(merge_first(source))
-    if model.truncate_dim is not None:
         raise UserError(
-            f"{source}: truncate_dim {model.truncate_dim} cuts its vectors, and isospace needs "
-            "whole ones. Remove that setting from its config_sentence_transformers.json. To get "
-            "shorter vectors, whiten with `dim`"
+            f"{source}: a peft adapter. Merge it into its base model (merge_and_unload of peft), "
+            "and give the folder of the merged model"
         )
-    if getattr(model[0], "processing_kwargs", None):
-        raise UserError(
-            f"{source}: isospace cannot pass processing_kwargs on to the tokenizer. Remove them "
-            "from sentence_bert_config.json"
-        )
+    kwargs = getattr(model[0], "processing_kwargs", None)
+    for name, value in (("truncate_dim", model.truncate_dim), ("processing_kwargs", kwargs)):
+        if value:
+            raise UserError(f"{source}: isospace does not support {name}. Remove it from its JSON")
 
 
 def _require_same_width(sides: Mapping[Side, Encoder], source: str) -> None:

@@ -81,10 +81,7 @@ class _Texts:
 
 
 class FrozenEncoder(Encoder):
-    """An encoder that passes given vectors through linear maps.
-
-    The first module of the model is `GivenVectors`.
-    """
+    """An encoder that passes given vectors through linear maps."""
 
     is_frozen = True
     device = torch.device("cpu")
@@ -117,7 +114,7 @@ class FrozenEncoder(Encoder):
         side: Side | None = None,
         **__: Any,
     ) -> NDArray[np.float32]:
-        """Return the vectors of texts (n, dim); other options of `Encoder.embed` have no effect."""
+        """Return the vectors of texts (n, dim); other options have no effect."""
         return self.mapped(self.given.vectors(list(self._prompted(texts, side)), on_batch), side)
 
     def _prompted(self, texts: Iterable[str], side: Side | None) -> Iterator[str]:

@@ -37,10 +37,7 @@ class LanguageModel(nn.Module):
         return self.model(input_ids=ids, attention_mask=mask).logits
 
     def head(self) -> dict[str, Tensor] | None:
-        """Return the weights of the head before the word embeddings: dense, norm, bias.
-
-        Return `None` if the head differs from BERT's and RoBERTa's.
-        """
+        """Return the head's dense, norm and bias; `None` if it is not BERT's or RoBERTa's."""
         weights = self.model.state_dict()
         for dense, norm, words in _HEADS:
             places = {"bias": f"{words}.bias"}
@@ -57,6 +54,9 @@ def masked_language_model(
     """Load a masked-language model with the vocabulary of an encoder.
 
     `source` names the encoder, and is the default of `name`.
+
+    Raises:
+        ValueError: the model has no trained head for masked words, or another vocabulary.
     """
     name = name or source
     try:

@@ -46,13 +46,12 @@ def load_encoder(
 ) -> Encoder:
     """Load an encoder.
 
-    Args:
-        name: "minilm"; a sentence-transformers folder, Hugging Face encoder folder or run folder; a
-            Hub name, or NAME@REVISION with a commit, tag or branch; glove:FILE for word vectors
-            (`words.word_file`); http://HOST/v1#NAME for an endpoint.
-        settings: pooling and prompts. A plain Hugging Face folder names no pooling: by default a
-            decoder gets the last token, other models the mean, and a warning says so.
-        device: the device; default: `devices.default_device()`.
+    `name` is "minilm"; a sentence-transformers folder, Hugging Face encoder folder or run folder; a
+    Hub name, or NAME@REVISION with a commit, tag or branch; glove:FILE for word vectors
+    (`words.word_file`); http://HOST/v1#NAME for an endpoint.
+
+    A plain Hugging Face folder names no pooling: by default a decoder gets the last token, other
+    models the mean, and a warning says so.
 
     Raises:
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
@@ -90,10 +89,7 @@ def load_encoder(
 def _configure(
     encoder: Encoder, settings: EncoderSettings, assumed: PoolingName | None = None
 ) -> Encoder:
-    """Return a new encoder with the pooling and prompts of the settings, and the same weights.
-
-    `assumed` is the pooling if the settings have none; `None`: the encoder's own.
-    """
+    """Return an encoder with the pooling and prompts of the settings, and the same weights."""
     if (pooling := settings.pooling or assumed) is not None:
         if encoder.is_frozen:
             raise UserError(
@@ -111,9 +107,9 @@ def as_encoder(
     settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
     device: str | None = None,
 ) -> Encoder:
-    """Return an encoder for a name, a path or a loaded model; loaded weights are not copied.
+    """Return an encoder for a name, a path or a loaded model, whose weights are not copied.
 
-    Settings and device are those of `load_encoder`. By default, a loaded model stays on its device.
+    By default, a loaded model stays on its device.
     """
     if isinstance(model, str | Path):
         return load_encoder(str(model), settings, device)
@@ -149,10 +145,7 @@ def _assumed_pooling(encoder: Encoder, given: PoolingName | None) -> PoolingName
 
 
 def is_causal(encoder: Encoder) -> bool:
-    """Return true if no token's state depends on later tokens, as in decoders.
-
-    The function compares the states of two texts, since each family has its own setting.
-    """
+    """Return true if no token's state depends on later tokens; each family has its own setting."""
     if not encoder.is_transformer:
         return False
     first_states = []
@@ -168,9 +161,8 @@ def is_causal(encoder: Encoder) -> bool:
 def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     """Return a hash, 40 hexadecimal digits, of everything that determines an encoder's vectors.
 
-    The hash is a SHA-256 over weights, architecture, tokenizer, prompt, length limit, modules and
-    pooling. It covers the given sides; default: texts without a side. Modules of other sides do not
-    count. Two sides with the same prompt and modules have the same hash.
+    That is weights, architecture, tokenizer, prompt, length limit, modules and pooling of the given
+    sides; default: texts without a side. Sides with the same prompt and modules have the same hash.
     """
     modules: dict[nn.Module, None] = {}
     about: dict[str, None] = {}
@@ -188,10 +180,7 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
 
 
 def _architecture(encoder: Encoder) -> dict[str, Any]:
-    """Return the transformer settings that, with the weights, determine its output.
-
-    Word vectors have no settings.
-    """
+    """Return the transformer settings that, with the weights, determine its output."""
     if not encoder.is_transformer:
         return {}
     settings: dict[str, Any] = encoder.transformer.config.to_dict()
@@ -204,10 +193,7 @@ def _architecture(encoder: Encoder) -> dict[str, Any]:
 
 
 def state_hash(module: nn.Module, about: str = "") -> str:
-    """Return a hash, 40 hexadecimal digits, of a module's parameters and buffers, and a text.
-
-    Adapters are merged into the parameters for the hash.
-    """
+    """Return a hash of a module's parameters and buffers, adapters merged, and a text."""
     content = hashlib.sha256(about.encode())
     for name, tensor in sorted(plain_state(module).items()):
         content.update(name.encode())

@@ -1,4 +1,4 @@
-"""The modules of a sentence-transformers model: the modules of each side, and their pooling."""
+"""The modules of a sentence-transformers model: those of each side, and their pooling."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from isospace.errors import UserError
 def default_route(model: SentenceTransformer, source: str) -> Side | None:
     """Return the side whose modules encode a text without a side; `None` without a `Router`.
 
-    A router has one list of modules for queries and one for documents. A router without a default
-    encodes texts without a side as documents.
+    A router without a default encodes such texts as documents.
 
     Raises:
         UserError: a router has other routes, or two routers have different defaults.
@@ -49,10 +48,7 @@ def default_route(model: SentenceTransformer, source: str) -> Side | None:
 
 
 def require_one_way(prompts: Prompts, source: str, what: str) -> None:
-    """Refuse an encoder with different modules for queries and documents.
-
-    `what` is the task that needs the same modules for all texts, such as "training".
-    """
+    """Refuse an encoder with different modules for queries and documents for a task `what`."""
     if prompts.routed:
         raise UserError(
             f"{source}: queries pass other modules than documents (Router), and {what} needs the "
@@ -124,27 +120,17 @@ def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> 
     """Return a model with another pooling and the same weights.
 
     Raises:
-        UserError: word vectors have only the mean; a model with a `Router`, or with a trained
-            pooling such as the state at the mask token, cannot change its pooling.
+        UserError: the pooling of word vectors, of the routes of a `Router`, and behind modules that
+            change token states cannot be changed.
     """
-    own = pooling_of(model)
-    if isinstance(model[0], Router):
-        raise UserError(
-            f"`pooling` {name}: in {source} queries and documents have poolings of their own "
-            "(Router). Leave `pooling` out"
-        )
-    if not isinstance(model[0], Transformer):
-        if name == own:
-            return model
-        raise UserError(
-            f"`pooling` {name}: {source} averages word vectors, which have neither layers nor a "
-            f"first token. Leave it at {own}"
-        )
-    if _before_pooling(model):
-        raise UserError(
-            f"`pooling` {name}: {source} was trained with the pooling {own}. Leave `pooling` out"
-        )
     first: Any = model[0]
+    if not isinstance(first, Transformer) or _before_pooling(model):
+        if name == pooling_of(model):
+            return model
+        modules = ", ".join(type(module).__name__ for module in model)
+        raise UserError(
+            f"`pooling` {name}: {source} has a fixed pooling ({modules}). Leave `pooling` out"
+        )
     # Copy all but the weights: the caller may still use the model with its own pooling.
     tensors = *first.parameters(), *first.buffers()
     shared = {id(part): part for part in (*tensors, first.processor)}

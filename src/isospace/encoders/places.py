@@ -178,22 +178,12 @@ def folder_of(name: str) -> Path | None:
 
 
 def _folder_place(folder: Path) -> Place:
-    if (folder / "adapter_config.json").is_file():
-        raise UserError(merge_first(str(folder)))
     if not any((folder / name).is_file() for name in ("modules.json", "config.json", ABOUT)):
         raise UserError(
             f"{folder}: not a model folder. It holds neither modules.json (sentence-transformers) "
             "nor config.json (Hugging Face). Give minilm, a run, a model folder or a Hub name"
         )
     return Place(str(folder), True)
-
-
-def merge_first(name: str) -> str:
-    """Return the refusal of a base model with a peft adapter."""
-    return (
-        f"{name}: a peft adapter. Merge it into its base model (merge_and_unload of peft), and "
-        "give the folder of the merged model"
-    )
 
 
 @contextmanager

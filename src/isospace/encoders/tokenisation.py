@@ -1,7 +1,4 @@
-"""Tokenisation: texts to padded token ids, with the prompt of each side.
-
-A batch of padded token ids, the input of an encoder, and changes of its embeddings.
-"""
+"""Tokenisation: texts to batches of padded token ids, with prompts and changes of embeddings."""
 
 from __future__ import annotations
 
@@ -55,13 +52,10 @@ class Batch:
     Attributes:
         input_ids: (sources * batch, length) int64, the first source of all examples first.
         attention_mask: (sources * batch, length) int64, 1 for tokens.
-        sources: number of sources per example.
-        changed: index of a source -> changes of its embeddings; only sources with changes.
-        labels: (batch,) int64 class of each example; `None` without classes.
-        prompts: index of a source -> number of prompt tokens; only sources with a prompt. Some
-            poolings leave the prompt out.
-        teacher: (batch, n) teacher's scores of the texts in each example's list; `None` without a
-            teacher.
+        changed: index of a source -> changes of its embeddings, if any.
+        labels: (batch,) int64 class of each example.
+        prompts: index of a source -> number of prompt tokens, if any. Some poolings leave them out.
+        teacher: (batch, n) teacher's scores of the texts in each example's list.
     """
 
     input_ids: Tensor
@@ -89,8 +83,7 @@ class Batch:
     def stack(self, sources: Sequence[int]) -> Batch:
         """Return a batch of one source with the rows of `sources[0]`, then `sources[1]` ...
 
-        Either all or none of the sources have embedding changes. The prompt length is that of the
-        first source.
+        Either all or none of the sources have embedding changes; all have the same prompt length.
         """
         if self.sources == len(sources) == 1:
             return self
@@ -126,9 +119,9 @@ class Batch:
         )
 
     def parts(self, tokens: int) -> list[Tensor]:
-        """Split the examples into parts of at most `tokens` tokens; return the rows of each part.
+        """Return the rows of parts of at most `tokens` tokens, or one longer example.
 
-        A part holds examples of similar length. A longer example is a part of its own.
+        A part holds examples of similar length.
         """
         lengths = self.attention_mask.view(self.sources, len(self), -1).sum((0, 2))
         order = lengths.argsort(stable=True)
@@ -143,10 +136,10 @@ class Batch:
         return [torch.tensor(part, device=lengths.device) for part in parts]
 
     def by_length(self) -> list[Tensor]:
-        """Split the texts by length to save padding; return the rows of each part.
+        """Return the rows of parts of similar length, to save padding.
 
-        The cost of attention grows with the square of the length. A part is split again while that
-        saves at least a third of its cost.
+        A part is split while that saves a third of the cost of attention, which grows with the
+        square of the length.
         """
         lengths = self.attention_mask.sum(1)
         order = lengths.argsort(stable=True)
@@ -173,7 +166,7 @@ class Batch:
 
 
 def embedding_refusal(model: nn.Module) -> str | None:
-    """Return the reason why a model's embeddings cannot be changed; `None` if they can."""
+    """Return the reason why a model's embeddings cannot be changed, or `None`."""
     positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     if not isinstance(positions, nn.Embedding):
         return f"{type(model).__name__} has no layer of embeddings with learned positions"
@@ -266,7 +259,7 @@ class Tokenisation:
     def fingerprint(
         self, max_length: int | None, whole: bool = False, side: Side | None = None
     ) -> str:
-        """Return a hash of everything that determines the result of `ids`."""
+        """Return a hash of what determines the result of `ids`."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             name, vocabulary = type(self.tokenizer).__name__, self.tokenizer.get_vocab()
@@ -286,10 +279,9 @@ class Tokenisation:
         whole: bool = False,
         side: Side | None = None,
     ) -> list[list[int]]:
-        """Return token ids, special tokens included.
+        """Return token ids, special tokens included; with `whole` without truncation.
 
-        The prompt's tokens do not count towards `max_length`. With `whole`, texts are not
-        truncated and may exceed the model's limit.
+        The prompt's tokens do not count towards `max_length`.
         """
         limit = self._limit(max_length, whole, side)
         prompt = self.prompts.for_side(side)
@@ -321,11 +313,7 @@ class Tokenisation:
         sources: int = 1,
         sides: Sequence[Side | None] = (None,),
     ) -> Batch:
-        """Return a batch of token ids, padded to the longest row.
-
-        The ids are in the order of `Batch.input_ids`. `sides` has the side of each source of
-        an example.
-        """
+        """Return a batch of ids in the order of `Batch.input_ids`; `sides` has one a source."""
         longest = max(1, *(len(row) for row in ids))  # a text of unknown words has no word vectors
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)

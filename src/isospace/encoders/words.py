@@ -1,8 +1,7 @@
 """Word vectors as a base model: the mean of a text's words, from a file in GloVe's text format.
 
-The model has sentence-transformers modules: word embeddings, then mean pooling. A text without
-known words has the zero vector. `glove:FILE` names a vector file; `glove:whitespace:FILE` also
-keeps English stop words.
+A text without known words has the zero vector. `glove:FILE` names a vector file;
+`glove:whitespace:FILE` also keeps English stop words.
 
 Each white-space token is looked up unchanged, then without outer punctuation, then in lower case
 too. Stop words and single punctuation marks are dropped at each step. The code behind the published
@@ -51,7 +50,7 @@ class WordIds:
 
     @staticmethod
     def num_special_tokens_to_add() -> int:
-        """Return 0: a text gets no special tokens."""
+        """Return 0."""
         return 0
 
     def __init__(self, words: WordTokenizer) -> None:
@@ -71,16 +70,13 @@ class WordIds:
         return map(self.words.tokenize, texts)
 
     def get_vocab(self) -> dict[str, Any]:
-        """Return everything that determines the ids: the words and the tokenizer settings."""
+        """Return what determines the ids: the words and the tokenizer settings."""
         settings = vars(self.words).items()
         return {name: sorted(s) if isinstance(s, set) else s for name, s in settings}
 
 
 class PieceIds(WordIds):
-    """A tokenizer for static embeddings with the methods that an encoder calls.
-
-    A text gets no special tokens, as in sentence-transformers.
-    """
+    """A tokenizer for static embeddings; a text gets no special tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.backend_tokenizer = tokenizer

@@ -69,7 +69,7 @@ class Packing:
         self.bias = bias.masked_fill_(mask == 0, torch.finfo(dtype).min)[:, None, None]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Pack (batch, length, ...), rounded up or not, to (packed tokens, ...), zero at the end."""
+        """Pack (batch, length, ...) to (packed tokens, ...), with zero rows at the end."""
         rows = _round_up_length(padded).flatten(0, 1)
         return apply(_Moved, rows, self._take_tokens, self._spread_tokens)
 
