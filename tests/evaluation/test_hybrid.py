@@ -83,10 +83,10 @@ def test_the_sides_are_encoded_by_their_own():
 
     sides = PromptedEncoders(watched("queries"), watched("documents"), collapsed)
     compare_judged(sides, judged())
-    assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
+    assert asked == [("documents", set(DOCUMENTS)), ("queries", set(QUERIES))]
     asked.clear()
     compare_pairs(sides, TextPairs("toy", WORDLESS, DOCUMENTS))
-    assert asked == [("queries", set(WORDLESS)), ("documents", set(DOCUMENTS))]
+    assert asked == [("documents", set(DOCUMENTS)), ("queries", set(WORDLESS))]
 
 
 def test_pairs_are_ranked_as_without_bm25():

@@ -196,7 +196,7 @@ def _load(config: WhitenConfig, progress: Progress) -> tuple[CandidateEncoders, 
     encoder, is_flow = shared.encoder, config.whitening.kind == "flow"
     if encoder.is_frozen and is_flow:
         raise UserError(
-            f"`kind` flow: the vectors of {config.model} come from a server or a file, and only a "
+            f"`kind` flow: the vectors of {config.model} come from a server, and only a "
             "linear map can be added. Give another `kind`"
         )
     with refusing():
