@@ -99,7 +99,7 @@ def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
         "sts_spearman_x100": recipe.published,
         "transfer_accuracy": recipe.published_transfer,
         "stsb_dev_spearman_x100": recipe.published_dev,
-        "other_runs": None if recipe.reruns is None else asdict(recipe.reruns),
+        "other_runs": recipe.reruns,
         "note": as_options(recipe.note),
         "corpus": recipe.corpus,
         "command": command(name),

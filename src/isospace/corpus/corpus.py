@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import unicodedata
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -282,22 +283,10 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
             )
 
 
-_PARSERS = (
-    "py3langid",
-    "sentencex",
-    *(row.parser for row in DOCUMENT_FORMATS.values() if row.parser),
-)
-"""Distributions whose version can change the text that is read from a file."""
-
-
 def parser_versions() -> list[str]:
     """Return the versions of the parsers, and of the Unicode tables that define words."""
-    mandoc = readable_hash(Path(shutil.which(MANDOC) or ""))
-    return [*map(_version, _PARSERS), mandoc, unicodedata.unidata_version]
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    versions = [readable_hash(Path(shutil.which(MANDOC) or "")), unicodedata.unidata_version]
+    for parser in ("py3langid", "sentencex", *(parser for _, parser in DOCUMENT_FORMATS.values())):
+        with suppress(importlib.metadata.PackageNotFoundError, ValueError):  # "" is no name
+            versions.append(f"{parser} {importlib.metadata.version(parser)}")
+    return versions

@@ -42,11 +42,11 @@ def select_passages(
     passages: Rows,
     near: bool,
 ) -> tuple[Rows, Rows, dict[str, int]]:
-    """Return the lines of the passages to keep, ascending, without repetitions.
+    """Return the lines of the passages to keep, ascending, without (`near`) repetitions.
 
-    `text` begins with `references` texts that must not be trained on. With `near`, near repetitions
-    are left out too. The second result is (repetition, 2): the lines of a passage that was left out
-    and of an earlier passage that it repeats. The third counts what was left out.
+    `text` begins with `references` texts that must not be trained on. The second result is
+    (repetition, 2): the lines of a passage that was left out and of an earlier passage that it
+    repeats. The third counts what was left out.
     """
     rows = np.concatenate([np.arange(references), passages])
     first = first_equal(hashes[rows])
@@ -81,11 +81,9 @@ def select_examples(
 ) -> tuple[Rows, dict[str, int]]:
     """Return the lines of the examples to keep, ascending, and counts of what was left out.
 
-    Of equal examples the first is kept. Nearly equal examples are all kept, because a text may
-    occur in several examples, such as one anchor with several positives. An example is left out if
-    one of its texts repeats, or nearly repeats, a text that must not be trained on.
-
-    Each example has `texts` lines; for the other arguments see `select_passages`.
+    Each example has `texts` lines. Of equal examples the first is kept. Nearly equal examples are
+    all kept, because a text may occur in several, such as one anchor with several positives. An
+    example is left out if one of its texts (nearly) repeats one of the first `references` texts.
     """
     first = first_equal(hashes)
     leaked = np.arange(len(first)) < references
@@ -106,10 +104,8 @@ def select_examples(
 
 
 def same_texts(text: Texts, lines: Rows, hashes: NDArray[np.uint64]) -> Rows:
-    """Return a number for each line, (line,), equal for lines that (nearly) repeat each other.
-
-    The result does not depend on the order of the lines.
-    """
+    """Return a number for each line, (line,), equal for lines that (nearly) repeat each other."""
+    # In the order of the hashes, so that the result does not depend on the order of the lines.
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
     return near_clusters(text, lines[distinct])[place]
 
@@ -135,14 +131,13 @@ def hold_out(
     would be lost to training in this way.
 
     Args:
-        hashes: (example, text) hash of each text.
+        hashes: (example, text).
         texts: (example, text) number of each text, equal for texts that (nearly) repeat each other.
-        groups: (example,) group of each example, from 0 on.
+        groups: (example,) from 0 on.
         count: largest number of examples to hold out.
-        positive: (example,) true if anchor and positive belong together; only such examples are
-            held out. Default: all examples.
+        positive: (example,) true if an example may be held out; default: all.
         largest: largest size of a group to hold out; default: `count`.
-        sides: the texts of an example that are held out, one or two; default: anchor and positive.
+        sides: the texts of an example that are held out.
 
     >>> hashes = np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64)
     >>> held, train = hold_out(hashes, hashes.astype(np.int64), np.array([0, 1, 2, 0]), 2)

@@ -1,9 +1,4 @@
-"""Clean texts on disk, one on each line, and their token ids.
-
-Cleaning removes control characters, and gives characters that look the same one spelling
-(`unicode.normalise`). It folds white space to single blanks. Line breaks inside Chinese and
-Japanese text are removed.
-"""
+"""Clean texts on disk, one on each line, and their token ids."""
 
 from __future__ import annotations
 
@@ -36,9 +31,7 @@ _WIDE_BREAK = re.compile(rf"(?<=[{_WIDE}])[ \t\r]*\n\s*(?=[{_WIDE}])")
 class Lines:
     """A UTF-8 file with a text on each line, read by position through a memory map.
 
-    Args:
-        file: the file; every line ends in a newline.
-        offsets: (n + 1,) byte position where each line begins, and the size of the file.
+    `offsets` (n + 1,) are the byte positions where lines begin, and the size of the file.
     """
 
     def __init__(self, file: BinaryIO, offsets: NDArray[np.int64]) -> None:
@@ -107,11 +100,9 @@ def write_lines(folder: Path, text: Lines, rows: NDArray[np.int64]) -> tuple[Lin
 
 
 class Tokens:
-    """The token ids of n sentences of different lengths, read from disk.
+    """The token ids of n sentences, read from disk.
 
-    Attributes:
-        ids: concatenated ids of all sentences, int32.
-        offsets: (n + 1,) position in `ids` where each sentence begins, int64.
+    All `ids` are one array; `offsets` (n + 1,) are the positions in it where sentences begin.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -146,8 +137,7 @@ def tokenise(
 ) -> Tokens:
     """Return the token ids of all sentences, from the cache if they were computed before.
 
-    `digest` identifies the sentences. `fingerprint` identifies `encode`: tokenizer, settings,
-    maximum length. Only a few thousand sentences are in memory at a time.
+    `digest` identifies the sentences, `fingerprint` the tokenizer and settings of `encode`.
     """
     key = hash_of(f"{digest} {fingerprint}".encode())
 

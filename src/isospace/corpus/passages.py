@@ -2,8 +2,6 @@
 
 The size is in words, not in tokens of an encoder, so that encoders can be compared on the same
 passages. In scripts without spaces each character is a word, as it is for most tokenizers.
-
-The languages of texts, and how well a tokenizer suits them.
 """
 
 from __future__ import annotations
@@ -51,8 +49,7 @@ def _length(text: str) -> int:
 def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str]:
     """Yield passages of at most `size` words from the paragraphs under one heading.
 
-    All text is kept. A paragraph of up to `size` words is not cut. A paragraph of up to half of
-    `size` is joined to its neighbours while they fit.
+    A paragraph of up to half of `size` is joined to its neighbours while they fit.
 
     >>> few = ["One.", "Two words.", "Three words more.", "So I end."]
     >>> list(passages(few, 6, str.splitlines))
@@ -122,8 +119,6 @@ _STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
 def document_sentences(text: str, language: str = "en") -> list[str]:
     """Split a paragraph of running text in any language into sentences, with sentencex.
 
-    For a language without own rules, sentencex uses the rules of a related language.
-
     >>> document_sentences("Dr. Hill sets sys.path. It works!")
     ['Dr. Hill sets sys.path.', 'It works!']
     >>> document_sentences("名前はまだ無い。どこで生れたか。", "ja")
@@ -143,10 +138,9 @@ def document_sentences(text: str, language: str = "en") -> list[str]:
 
 
 def language_of(text: str) -> str:
-    """Detect the language of a text, and return its ISO code.
+    """Detect the language of a text by py3langid, and return its ISO code.
 
-    Uses py3langid (Barbaresi; the model of Lui and Baldwin's langid.py, ACL 2012). It knows 97
-    languages, and is unreliable for texts of a few words.
+    It is unreliable for texts of a few words.
 
     >>> language_of("Eine Katze sitzt auf dem Dach und schaut in den Garten.")
     'de'
@@ -166,9 +160,7 @@ def languages(texts: Iterable[str]) -> dict[str, float]:
 def passages_of(document: Document, words: int | None) -> Iterator[tuple[int, str]]:
     """Yield (number of the section, clean passage) of a document, in order.
 
-    `words` is the largest size of a passage; with `None`, paragraphs stay as they are. Sentences
-    are split by the rules of the document's language, if it is known, else of the language that is
-    detected for each paragraph.
+    `words` is the largest size of a passage; with `None`, paragraphs stay as they are.
     """
 
     def sentences(paragraph: str) -> list[str]:
@@ -185,27 +177,22 @@ MANY_UNKNOWN = 0.03
 MANY_PIECES = 2.5
 """With more tokens a word, a tokenizer does not suit a text.
 
-The English tokenizer of minilm needs 1.3 tokens a word for docstrings, 1.5 for English man pages,
-and 2.9 for German man pages.
+That of minilm needs 1.5 tokens a word for English man pages, and 2.9 for German ones.
 """
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Fit of a tokenizer to a sample of texts.
-
-    Attributes:
-        unknown: share of the tokens that are unknown, 0 to 1.
-        per_word: tokens a word; in scripts without spaces a character is a word.
-        lengths: quantile (0.5, 0.95, 1) -> tokens of a text, with special tokens.
-        same: true if two or more texts all have the same tokens, so that an encoder sees no
-            difference.
-    """
+    """Fit of a tokenizer to a sample of texts."""
 
     unknown: float
+    """Share of the tokens that are unknown, 0 to 1."""
     per_word: float
+    """Tokens a word."""
     lengths: dict[float, int]
+    """Quantile (0.5, 0.95, 1) -> tokens of a text, with special tokens."""
     same: bool
+    """True if two or more texts all have the same tokens."""
 
     @property
     def warning(self) -> str | None:
@@ -223,7 +210,7 @@ class Coverage:
 
 
 def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
-    """Measure how well an encoder's tokenizer suits one or more texts."""
+    """Measure how well an encoder's tokenizer suits some texts."""
     rows = encoder.tokens.ids(texts, whole=True)
     special = encoder.tokenizer.num_special_tokens_to_add()
     sizes = np.array([len(row) for row in rows])
@@ -231,12 +218,7 @@ def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
     words = sum(max(1, count_words(text)) for text in texts)
     tokens = max(1, int(sizes.sum()) - special * len(rows))
     count = 0 if unknown is None else sum(row.count(unknown) for row in rows)
-    return Coverage(
-        count / tokens,
-        tokens / words,
-        {
-            share: int(np.quantile(sizes, share, method="inverted_cdf"))
-            for share in (0.5, 0.95, 1.0)
-        },
-        len(rows) > 1 and all(row == rows[0] for row in rows),
-    )
+    shares = (0.5, 0.95, 1.0)
+    lengths = np.quantile(sizes, shares, method="inverted_cdf").astype(int).tolist()
+    same = len(rows) > 1 and all(row == rows[0] for row in rows)
+    return Coverage(count / tokens, tokens / words, dict(zip(shares, lengths, strict=True)), same)

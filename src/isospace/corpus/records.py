@@ -1,8 +1,7 @@
 """The only reader of rows from users' files: streaming, with line numbers.
 
-`read_records` reads named columns, all of them in one pass. `read_rows` yields whole rows, for
-callers that must first find out what the columns are. Memory holds one line, or one batch of
-Parquet rows. Documents (`formats/`) have no rows.
+`read_records` reads named columns. `read_rows` yields whole rows, for callers that must first find
+out what the columns are.
 """
 
 from __future__ import annotations
@@ -34,38 +33,31 @@ Cells: TypeAlias = "list[Any] | dict[str, Any]"
 
 @dataclass(frozen=True)
 class Column:
-    """A column to read.
-
-    Attributes:
-        name: name of the column in the file.
-        setting: the setting that messages mention, such as "`id_column`".
-        text: true if each value must be a text or missing; else values keep the file's types.
-        required: true if every JSON object must have the column.
-        optional: true if a file may lack the column; its values are then missing.
-    """
+    """A column to read, and the setting that messages mention, such as "`id_column`"."""
 
     name: str
     setting: str
     text: bool = True
+    """True if each value must be a text or missing; else values keep the file's types."""
     required: bool = True
+    """True if every JSON object must have the column."""
     optional: bool = False
+    """True if a file may lack the column; its values are then missing."""
 
 
 Record: TypeAlias = "tuple[int, tuple[Any, ...]]"
 """The line where a row begins, from 1 (in Parquet files the number of the row), and its values.
 
-There is one value for each column; `None` if it is missing. A blank line gives "" in text columns
-and `None` in others. In a file without columns the first value is the line.
+A missing value is `None`. A blank line gives "" in text columns and `None` in others.
 """
 
 
 def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str, UserError]:
     """Return name -> error for the files of rows to leave out, after reading the start of each.
 
-    Folders often hold files that are empty, damaged or lack a column.
-
     Raises:
-        UserError: a file that the user named cannot be read, or no file is left.
+        UserError: a file that the user named, and not its folder, cannot be read, or no file is
+            left.
     """
     found = {}
     for source in sources:
@@ -89,7 +81,7 @@ def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     A txt file has no columns: its lines are the values of the first column.
 
     Raises:
-        UserError: a row is wrong; the message names file, line and what was expected.
+        UserError: a row is wrong.
     """
     if source.format == "txt":
         absent = (None,) * (len(columns) - 1)
@@ -126,8 +118,7 @@ def read_rows(
     are column -> value. `is_header` is called with the first row of csv, tsv and txt files only.
 
     Raises:
-        UserError: a row is wrong, for example longer than the header; the message names file and
-            line.
+        UserError: a row is wrong, for example longer than the header.
     """
     header: list[Any] = []
     first = source.format != "jsonl"

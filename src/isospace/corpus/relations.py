@@ -1,8 +1,8 @@
 """Relations between the texts of documents: pairs that belong together, without labels.
 
-Everything in this module works on positions of lines. A corpus has a line for each title, heading
-and passage. A passage of several sentences also has a line for its first sentence and one for the
-rest. A docstring has lines for its summary and next paragraph.
+A corpus has a line for each title, heading and passage. A passage of several sentences also has a
+line for its first sentence and one for the rest. A docstring has lines for its summary and next
+paragraph. This module works on positions of lines.
 """
 
 from __future__ import annotations
@@ -53,12 +53,9 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Structure:
-    """Role, document and section of each line, in the order of the documents.
+    """`Role`, document and section of each line, all (line,); the last two ascend.
 
-    Attributes:
-        roles: (line,) `Role` of each line.
-        documents: (line,) number of the document, ascending.
-        sections: (line,) number of the section, counted over all documents, ascending.
+    Sections are counted over all documents.
     """
 
     roles: NDArray[np.int8]
@@ -89,10 +86,7 @@ class Structure:
 
 
 def _under(structure: Structure, role: Role, places: Rows) -> Rows:
-    """Pair each passage with the line of this role in its document or section, (pair, 2).
-
-    `places` are `structure.documents` or `structure.sections`.
-    """
+    """Pair each passage with the line of this role in its place: document or section, (pair, 2)."""
     above = np.full(int(places.max(initial=-1)) + 1, -1)
     lines = np.flatnonzero(structure.roles == role)
     above[places[lines]] = lines
@@ -137,24 +131,19 @@ FEW_PAIRS = 100
 
 @dataclass(frozen=True)
 class Related:
-    """Pairs of lines of a corpus that belong together.
-
-    Attributes:
-        structure: structure of the lines.
-        distinctive: (line,) true if a line can be part of a pair. Excluded are titles, headings and
-            first sentences that several documents share, such as "Introduction". Excluded are
-            also lines that repeat, or nearly repeat, a text that must not be trained on.
-        held: (line,) true if the document of a line is held out.
-        trained: (line,) true if a line may be trained on. Its document must neither be held out
-            nor be related to a held-out document. The line must not repeat, or nearly repeat, a
-            line of a held-out document or a text that must not be trained on. If a passage or
-            half of it does so, its parts are excluded too.
-    """
+    """Pairs of lines of a corpus that belong together; flags are (line,)."""
 
     structure: Structure
     distinctive: NDArray[np.bool_]
+    """True if a line can be part of a pair. Excluded are titles, headings and first sentences that
+    several documents share, such as "Introduction", and lines that (nearly) repeat a text that must
+    not be trained on."""
     held: NDArray[np.bool_]
+    """True if the document of a line is held out."""
     trained: NDArray[np.bool_]
+    """True if a line may be trained on. Its document must neither be held out nor be related to a
+    held-out document. The line must not (nearly) repeat a line of a held-out document or a text
+    that must not be trained on. If a passage or half of it does so, its parts are excluded too."""
 
     @classmethod
     def build(
@@ -167,8 +156,8 @@ class Related:
     ) -> tuple[Related, Rows]:
         """Find the pairs of these lines, and the lines that count as one text in training.
 
-        `barred` is the result of `barred_lines`. The second result is (line,) a number that lines
-        to train on share if they repeat, or nearly repeat, each other.
+        `barred` is from `barred_lines`. The second result is (line,) a number that lines to train
+        on share if they (nearly) repeat each other.
         """
         size = int(structure.documents.max(initial=-1)) + 1
         of_held, of_train = np.zeros((2, size), dtype=bool)
@@ -203,8 +192,8 @@ class Related:
     def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
         """Return for each query the lines that must not count as wrong answers.
 
-        A query is the first text of a held-out pair. The lines are those of the query and of the
-        second texts of all its held-out pairs, even if only some of the pairs are measured.
+        A query is the first text of a held-out pair. The lines are its own and those of the second
+        texts of all its held-out pairs.
         """
         pairs = self.held_out(relation)
         if relation == "neighbours":  # the passage before is as right as the passage after
@@ -215,11 +204,7 @@ class Related:
         return {query: np.array(sorted(lines)) for query, lines in found.items()}
 
     def sought(self, relation: str, passages: Rows) -> Rows:
-        """Return the line to search for each passage, (passage,).
-
-        For `FIRST_REST` the line is the rest of the passage, without its first sentence. A passage
-        that is not divided is searched whole.
-        """
+        """Return the line to search for each passage, (passage,): itself, or its rest."""
         if relation != FIRST_REST:
             return passages
         with_rest = np.zeros(len(self.structure.roles) + 2, dtype=bool)
@@ -265,10 +250,9 @@ class Related:
 def barred_lines(
     structure: Structure, text: Texts, lines: Rows, references: int
 ) -> NDArray[np.bool_]:
-    """Return (line,) true if a line repeats, or nearly repeats, a text not to train on.
+    """Return (line,) true if a line other than a passage (nearly) repeats a text not to train on.
 
-    Passages are always false: `select_passages` has removed such passages. `text` begins with
-    `references` texts that must not be trained on; line i of the documents is its line `lines[i]`.
+    `text` begins with `references` such texts; line i of the documents is its line `lines[i]`.
     """
     barred = np.zeros(len(lines), dtype=bool)
     if references:
@@ -300,11 +284,9 @@ def evaluation_pairs(
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Extend a mask of repeated lines to whole passages, (line,).
+    """Extend a mask of repeated lines to whole passages of which half or more is repeated.
 
-    A passage is marked with all its parts if it is repeated, or if a repeated part is half of it
-    or more. Otherwise only the repeated part is marked, since any passage may begin or end with
-    boilerplate.
+    Otherwise only the part is marked, since any passage may begin or end with boilerplate.
     """
     first = np.flatnonzero(structure.roles == Role.FIRST)
     passage, rest = first - 1, first + 1

@@ -24,43 +24,23 @@ TRANSFER_COLUMNS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg")
 
 
 @dataclass(frozen=True)
-class Reruns:
-    """Scores of other runs of a published row.
-
-    Attributes:
-        words: description of the runs, with their scores.
-        source: URL of the paper, README or thread that reports the scores.
-    """
-
-    words: str
-    source: str
-
-
-@dataclass(frozen=True)
 class Recipe:
-    """Settings, the published scores that they should reach, and notes on reproducing them.
-
-    Attributes:
-        config: the settings; the user gives corpus, data and output.
-        table: source of the scores: the paper, and its table or study. The recipe's name tells the
-            row.
-        published: Spearman x 100 by column of the STS table ("all", test sets); some studies have
-            the average only. Empty for our own settings.
-        note: notes on reproducing the scores, and differences to the paper.
-        published_transfer: accuracy in per cent by column of the transfer table.
-        published_dev: Spearman x 100 on STS-B dev.
-        corpus: training text of the paper.
-        reruns: scores of other runs, if there is a source.
-    """
+    """Settings, the published scores that they should reach, and notes on reproducing them."""
 
     config: TrainConfig
     table: str
+    """The paper, and its table or study; the recipe's name tells the row."""
     note: str
     corpus: str
+    """Training text of the paper."""
     published: dict[str, float] = field(default_factory=dict)
+    """Spearman x 100 by column of the STS table ("all", test sets), or the average alone."""
     published_transfer: dict[str, float] = field(default_factory=dict)
+    """Accuracy in per cent by column of the transfer table."""
     published_dev: float | None = None
-    reruns: Reruns | None = None
+    """Spearman x 100 on STS-B dev."""
+    reruns: dict[str, str] | None = None
+    """Other runs with their scores, `words`, and the `source` that reports them, a URL."""
 
 
 DEFAULT_RECIPE = "dropout"
@@ -110,7 +90,6 @@ def _recipe(row: dict[str, Any], notes: dict[str, str]) -> Recipe:
             " The authors' weights check the table without training: isospace evaluate "
             f"{weights} with `pooling` {row['pooling']} and `data` FOLDER."
         )
-    reruns = row.pop("reruns", None)
     return Recipe(
         table=row.pop("published"),
         note=" ".join(note.split()),
@@ -118,7 +97,7 @@ def _recipe(row: dict[str, Any], notes: dict[str, str]) -> Recipe:
         published=_by_column(row.pop("sts", {}), STS_COLUMNS),
         published_transfer=_by_column(row.pop("transfer", {}), TRANSFER_COLUMNS),
         published_dev=row.pop("dev", None),
-        reruns=reruns and Reruns(**reruns),
+        reruns=row.pop("reruns", None),
         config=TrainConfig(
             objective=OBJECTIVES[row.pop("objective")](**row.pop("options")),
             text=CorpusConfig(

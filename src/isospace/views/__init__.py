@@ -1,8 +1,7 @@
 """One encoding of a batch, what may change its tokens or embeddings, and all encodings together.
 
-The draws of edits and perturbations come from a generator that depends on the seed, the place of
-the batch in the run and the sentence alone. They are therefore equal on one process and on several,
-and in a resumed run.
+Edits and perturbations draw from a generator that depends on the seed, the place of the batch in
+the run and the sentence alone: equally on one process, on several, and in a resumed run.
 """
 
 from __future__ import annotations
@@ -25,21 +24,16 @@ NO_TARGET = -100
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The part of a tokenizer that edits read.
-
-    Attributes:
-        special: ids of the tokens that enclose and pad sentences.
-        mask: id of the mask token; `None` if the tokenizer has none.
-        encode: returns the ids of a text, without special tokens.
-        size: number of ids.
-        begins: (id,) true where a token begins a word; `None`: every token does.
-    """
+    """The part of a tokenizer that edits read."""
 
     special: frozenset[int]
+    """Ids of the tokens that enclose and pad sentences."""
     mask: int | None
     encode: Callable[[str], list[int]]
+    """Returns the ids of a text, without special tokens."""
     size: int = 0
     begins: NDArray[np.bool_] | None = None
+    """(id,) true where a token begins a word; `None`: every token does."""
 
     @property
     def mask_id(self) -> int:
@@ -77,7 +71,7 @@ class Edit:
     """True if tokens have positions other than their places."""
 
     def __call__(self, ids: Ids, random: Generator, vocabulary: Vocabulary) -> Ids:
-        """Edit one sentence, (token,) to (token',); both have the special tokens."""
+        """Edit one sentence, (token,) to (token',), with its special tokens."""
         inner = vocabulary.inner(ids)
         words = self._edited(ids[inner], random, vocabulary, len(ids))
         return np.concatenate([ids[: inner.start], words, ids[inner.stop :]])
@@ -110,27 +104,22 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class View:
-    """One encoding of the batch: the text, its changes, the network and its dropout.
-
-    Attributes:
-        dropout: dropout rate; `None` is the network's own rate, 0.0 a clean pass.
-        text: position of the text in the example: 0 the anchor, 1 its positive (of labelled pairs
-            the second text), 2 its hard negative, then mined texts. Lines have text 0 only.
-        edit: edit of the tokens.
-        perturb: change of the embeddings, before the first layer.
-        by: "encoder", or the name of an auxiliary network.
-        read: the pooled vector, the state at the mask token, or the states of all tokens.
-        of_anchor: with pairs of texts, true for a view of the anchor's text, as the first view of a
-            plan always is; other views are of the positive's text.
-    """
+    """One encoding of the batch: the text, its changes, the network and its dropout."""
 
     dropout: float | None = None
+    """Dropout rate; `None` is the network's own rate, 0.0 a clean pass."""
     text: int = 0
+    """Position of the text in the example: 0 the anchor, 1 its positive (of labelled pairs the
+    second text), 2 its hard negative, then mined texts. Lines have text 0 only."""
     edit: Edit | None = None
     perturb: Perturbation | None = None
     by: str = "encoder"
+    """"encoder", or the name of an auxiliary network."""
     read: Read = "pooled"
+    """The pooled vector, the state at the mask token, or the states of all tokens."""
     of_anchor: bool = False
+    """With pairs of texts, true for a view of the anchor's text, as the first view of a plan always
+    is; other views are of the positive's text."""
 
     @property
     def changes_embeddings(self) -> bool:
@@ -168,11 +157,10 @@ class Views:
             mean of the tokens of these views.
         auxiliaries: name -> network or memory that `Objective.build_auxiliaries` made.
         inputs: the token ids of `Objective.inputs`.
-        labels: (batch,) int64, the class of each example; `None` without labels.
-        candidates: (candidate, batch, dim'), texts mined for each example, after the head; `None`
-            without mining.
+        labels: (batch,) int64, the class of each example.
+        candidates: (candidate, batch, dim'), texts mined for each example, after the head.
         teacher: (batch, batch + candidates), a teacher's scores for each first text of the second
-            texts, then of its own candidates; NaN if it does not score one. `None` without teacher.
+            texts, then of its own candidates; NaN if it does not score one.
         paired: true if the views are of two texts that belong together (`View.of_anchor`).
 
     Raises:

@@ -28,7 +28,7 @@ class Repeat(Edit):
         return self.doubled(words, random.permutation(len(words))[:count])
 
     def bound(self, length: int) -> int:
-        """Return the bound of the number of repeated tokens, which stays below it."""
+        """Return a number that the number of repeated tokens stays below."""
         return min(10, int(self.rate * length))
 
     def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
@@ -99,12 +99,9 @@ class MaskSpan(Edit):
 
 @dataclass(frozen=True)
 class Template(Edit):
-    """A text around the sentence (PromptBERT, section 3).
+    """A text around the sentence, with [MASK] for the mask token (PromptBERT, section 3).
 
-    Attributes:
-        before: text before the sentence; in both texts [MASK] is the tokenizer's mask token.
-        after: text after the sentence.
-        empty: true to leave out the sentence, with its positions free.
+    `empty` leaves out the sentence, with its positions free.
     """
 
     before: str = ""
@@ -163,7 +160,7 @@ class Reverse(Edit):
 class DeleteTokens(Edit):
     """Deletion of a share, `rate`, of the tokens between the special ones (PCL, as released).
 
-    A remaining token is drawn and its first occurrence deleted, until the rounded share is reached.
+    Of each drawn token the first occurrence is deleted.
     """
 
     rate: float = 0.2
@@ -176,10 +173,9 @@ class DeleteTokens(Edit):
 
 @dataclass(frozen=True)
 class InsertTokens(Edit):
-    """Insertion of the sentence's own tokens at random places (PCL, as released).
+    """Insertion of a share, `rate`, of the own tokens at random places (PCL, as released).
 
-    The `rate` of the tokens between the special ones is added, rounded, up to a sentence of
-    `max_length` tokens with the special ones.
+    With the special ones, a sentence gets at most `max_length` tokens.
     """
 
     rate: float = 0.2
@@ -211,11 +207,9 @@ class ShuffledPositions(Perturbation):
 
 @dataclass(frozen=True)
 class CutOff(Perturbation):
-    """Setting some embeddings to 0, without scaling up the rest (ConSERT, section 3.3).
+    """Setting a share, `rate`, of the embeddings to 0 (ConSERT, section 3.3).
 
-    Attributes:
-        of: "features" are set to 0 at all tokens, "tokens" in all features, "elements" one by one.
-        rate: share that is set to 0, rounded down.
+    The rest is not scaled up. "features" are 0 at all tokens, "tokens" in all features.
     """
 
     of: Literal["features", "tokens", "elements"] = "features"

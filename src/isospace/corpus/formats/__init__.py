@@ -1,11 +1,9 @@
 """Documents: a title, headings and paragraphs, read from a file of any format.
 
 The module of a format has its reader, `read`, which fills a `Draft` from the bytes of a file. Code,
-tables, navigation and licences are left out and counted.
-
-Boilerplate is text that is not about the subject of the document. Its rules match only wording
-without another purpose: copied licences, tables of contents, and the lines that a site puts around
-its text.
+tables and boilerplate are left out and counted. Rules of boilerplate match only wording without
+another purpose: copied licences, tables of contents, and the lines that a site puts around its
+text.
 """
 
 from __future__ import annotations
@@ -17,40 +15,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import PurePath
-from typing import NamedTuple
 
 from isospace.corpus.lines import clean
 from isospace.errors import UserError, first_line
 from isospace.system.files import MOST_TIMES
 
-
-class Format(NamedTuple):
-    """A format of documents.
-
-    Attributes:
-        endings: endings of the files' names, in small letters.
-        parser: distribution, or program, that parses the format; "" if there is none. Its version
-            can change the text that is read from a file.
-    """
-
-    endings: tuple[str, ...]
-    parser: str
-
-
 MANDOC = "mandoc"
 """Name of the program, and of the Debian package that has it."""
 
-DOCUMENT_FORMATS: dict[str, Format] = {
-    "markdown": Format((".md", ".markdown"), "markdown-it-py"),
-    "html": Format((".html", ".htm", ".xhtml"), "selectolax"),
-    "rst": Format((".rst",), "docutils"),
-    "man": Format((), MANDOC),  # recognised by the section in the name: `_MAN_PAGE`
-    "text": Format((".txt",), ""),
-    "pdf": Format((".pdf",), "pypdf"),
-    "word": Format((".docx",), "python-docx"),
+DOCUMENT_FORMATS = {
+    "markdown": ((".md", ".markdown"), "markdown-it-py"),
+    "html": ((".html", ".htm", ".xhtml"), "selectolax"),
+    "rst": ((".rst",), "docutils"),
+    "man": ((), MANDOC),  # recognised by the section in the name: `_MAN_PAGE`
+    "text": ((".txt",), ""),
+    "pdf": ((".pdf",), "pypdf"),
+    "word": ((".docx",), "python-docx"),
 }
-"""Name of the format and of its module -> endings and parser."""
-ENDINGS = {ending: name for name, row in DOCUMENT_FORMATS.items() for ending in row.endings}
+"""Name of the format and of its module -> endings of files, and distribution or program that parses
+them. Its version can change the text that is read."""
+ENDINGS = {end: name for name, (endings, _) in DOCUMENT_FORMATS.items() for end in endings}
 
 # ls.1, printf.3p, CA.pl.1ssl: the section, and letters that distinguish pages of one name.
 # Libraries and old logs (libc.so.6, app.log.1) end in a number too.
@@ -82,7 +66,7 @@ def read_document(content: bytes, format: str, encoding: str | None = None) -> D
         reader = import_module(f"{__name__}.{format}")  # only now, because parsers load slowly
     except ModuleNotFoundError:
         raise UnreadableDocument(
-            f"This format needs {DOCUMENT_FORMATS[format].parser}; install it: "
+            f"This format needs {DOCUMENT_FORMATS[format][1]}; install it: "
             "pip install 'isospace[documents]'"
         ) from None
     try:
@@ -99,21 +83,15 @@ TOO_LARGE = f"The unpacked file is more than {MOST_TIMES} times as large. If you
 
 
 class UnreadableDocument(UserError):
-    """The error for a file that cannot be parsed.
-
-    The message is the reason; the caller adds the name of the file.
-    """
+    """The reason why a file cannot be parsed; the caller adds the name of the file."""
 
 
 @dataclass(frozen=True)
 class Section:
     """A heading and its paragraphs, up to the next heading of any level.
 
-    Attributes:
-        heading: text of the heading; "" for the text before the first heading.
-        level: level of the heading, 1 for the highest; 0 for the text before the first heading.
-        paragraphs: paragraphs in order, each on one line without markup. Each item of a list is a
-            paragraph; a list of short items only is one paragraph.
+    The text before the first heading has heading "" and level 0. Paragraphs are on one line without
+    markup. Each item of a list is a paragraph; a list of short items only is one paragraph.
     """
 
     heading: str
@@ -123,23 +101,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A text with its structure.
-
-    Attributes:
-        title: title, or "". A heading that is the title does not begin a section.
-        sections: sections in order, including those without a paragraph.
-        left_out: kind of what was left out, such as "code blocks" -> number.
-        group: documents with the same group are split together; set by the caller.
-        summary_next: summary and next paragraph of a docstring; the paragraphs include both.
-        language: ISO code if the language is known; "" if it must be detected.
-    """
+    """A text with its structure; a heading that is the title does not begin a section."""
 
     title: str
     sections: tuple[Section, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
+    """Kind of what was left out, such as "code blocks" -> number."""
     group: str = ""
+    """Documents with the same group are split together."""
     summary_next: tuple[str, str] | None = None
+    """Summary and next paragraph of a docstring; the paragraphs include both."""
     language: str = ""
+    """ISO code if the language is known; "" if it must be detected."""
 
 
 LICENCES = "licences"
@@ -243,7 +216,7 @@ class Draft:
         self._items = []
 
     def leave_out(self, what: str, count: int = 1) -> None:
-        """Count something that is not prose; `what` is its kind, in the plural."""
+        """Count something that is not prose by its kind, in the plural."""
         self.left_out[what] += count
 
     def finish(self) -> Document:
@@ -312,7 +285,7 @@ def decode(content: bytes, encoding: str | None) -> str:
 
 
 def paragraph_boilerplate(text: str) -> str | None:
-    """Return the name of the count if a paragraph is left out; `None` if it is kept.
+    """Return the name of the count if a paragraph is left out, else `None`.
 
     >>> paragraph_boilerplate("Redistribution and use in source and binary forms is permitted.")
     'licences'
@@ -327,7 +300,7 @@ def paragraph_boilerplate(text: str) -> str | None:
 
 
 def section_boilerplate(heading: str) -> str | None:
-    """Return the name of the count if a section is left out by its heading; `None` if it is kept.
+    """Return the name of the count if a section is left out by its heading, else `None`.
 
     >>> section_boilerplate("9. License"), section_boilerplate("Licence servers")
     ('licences', None)
