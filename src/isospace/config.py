@@ -234,8 +234,7 @@ class TrainConfig(ModelAndText):
     A query alone is paired with the passage that the teacher or the base model finds."""
     teacher: NameOrPath | None = None
     """A teacher whose ranking the objective follows: base+bm25 (base model and BM25), an encoder
-    (NAME+bm25 adds BM25), several (NAME,NAME), a cross-encoder, or a file of query, passage and
-    score."""
+    (NAME+bm25 adds BM25), or a cross-encoder."""
     mined: NonNegativeInt = 0
     """Number of hard negatives that each example draws from the corpus and the teacher ranks. Each
     costs one more pass."""
@@ -318,8 +317,8 @@ class AdaptConfig(ModelAndText):
     """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
     0.5 for a model that must serve other text too."""
     teacher: NameOrPath | None = None
-    """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, a cross-encoder, or a
-    file of query, passage and score. Default: no teacher; train on the pairs alone."""
+    """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, or a cross-encoder.
+    Default: no teacher; train on the pairs alone."""
     queries: PathOrText | None = None
     """A file of real or generated queries, alone or with their passages: further pairs to train on.
     Nothing is measured on them."""

@@ -300,17 +300,14 @@ def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mi
     assert "fine-tuned, then whitened by pairs" in kinds
 
 
-def test_bad_input_is_refused_before_anything_is_tried(config, toy_model, tmp_path, monkeypatch):
-    glove, others = tmp_path / "glove.txt", tmp_path / "others.csv"
+def test_bad_input_is_refused_before_anything_is_tried(config, tmp_path, monkeypatch):
+    glove = tmp_path / "glove.txt"
     glove.write_text("the 0.1 0.2\ncat 0.3 0.4\n")
-    others.write_text("query,passage,score\nwho is it,nobody,1\nwho,me,2\n")
-    cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
     output = tmp_path / "run"
     for changes, message in (
         ({"other_text": config.text.corpus}, "`other_text` "),
         ({"model": f"glove:{glove}"}, "`model` glove"),
-        ({"teacher": str(others)}, "others.csv: none of its 2 pairs"),
-        ({"teacher": f"base+bm25,{cross}"}, "`teacher`"),
+        ({"teacher": "./none+bm25"}, "none: not a folder"),
     ):
         with pytest.raises(UserError, match=message):
             adapt(replace(config, output=output, **changes))

@@ -13,7 +13,7 @@ from isospace.adaptation.task import load_task
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
+from isospace.evaluation.own_data import load_own, load_pairs
 from isospace.system.files import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples, rows_of_queries
@@ -58,13 +58,6 @@ def test_files_of_pairs_leave_them_out(tmp_path, ending, caplog):
     for load in (load_pairs, load_own):
         with pytest.raises(UserError, match="`queries`"):
             load(made)
-
-
-def test_a_teacher_s_file_may_score_them(tmp_path):
-    rows = [row | {"score": place} for place, row in enumerate([*OWN, *MADE])]
-    file = write_rows(tmp_path / "scores.jsonl", rows)
-    assert len(load_scored_pairs(file, trains=True)) == 5
-    assert len(load_scored_pairs(file)) == 2
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])

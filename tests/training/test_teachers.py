@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from toy import sentences, write_rows, write_toy_cross_encoder, write_toy_model
+from toy import sentences, write_toy_cross_encoder, write_toy_model
 from transformers import BertForSequenceClassification
 
 from isospace.encoders.loading import load_encoder
@@ -66,16 +66,6 @@ def test_fused_is_fusion_over_all_texts_that_are_looked_for(sided, cosines):
     assert fused.scores(QUERIES, OWN[0]) == pytest.approx(whole[:, places[0]], abs=1e-5)
 
 
-def test_the_average_of_teachers(sided, cosines):
-    fused = teachers.Fused(cosines, sided, weight=2.0)
-    both, every = teachers.Mean([cosines, fused]), EVERY[10:]
-    expected = (cosines.scores(QUERIES, OWN) + fused.scores(QUERIES, OWN)) / 2
-    assert both.scores(QUERIES, OWN) == pytest.approx(expected)
-    expected = (cosines.scores(QUERIES, every) + fused.scores(QUERIES, every)) / 2
-    assert both.scores(QUERIES, every) == pytest.approx(expected)
-    assert both.digest not in (cosines.digest, fused.digest)
-
-
 def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
     cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
     teacher = teachers.CrossEncoderTeacher(str(cross), "cpu", TEXTS.__getitem__)
@@ -87,20 +77,6 @@ def test_a_cross_encoder_gives_its_logits(toy_model, tmp_path):
         expected = model(**inputs).logits.item()
     assert found[0, 1] == pytest.approx(expected, abs=1e-5)
     assert np.isnan(teacher.scores(QUERIES, EVERY)).all()
-
-
-def test_scores_from_a_file(sided, tmp_path):
-    rows = [(4, 30, 2.5), (0, 12, -1.0), (20, 3, 9.0)]  # nobody looks for text 3
-    named = [{"query": TEXTS[q], "passage": f" {TEXTS[t]} ", "score": s} for q, t, s in rows]
-    file = write_rows(tmp_path / "scores.jsonl", named)
-    found = teachers.FileTeacher(file, sided)
-    assert found.count == 2
-    assert [found.scored_rows(line).tolist() for line in (0, 4, 1)] == [[12], [30], []]
-    expected = np.array([[np.nan, 2.5], [-1.0, np.nan], [np.nan, np.nan]])
-    np.testing.assert_array_equal(found.scores(QUERIES, OWN), expected)
-    assert found.scores(QUERIES, np.array([30, 12]))[0, 0] == 2.5
-    with pytest.raises(UserError, match="none of its 3 pairs"):
-        teachers.FileTeacher(file, sided._replace(queries=EVERY[1:3]))
 
 
 class Table(teachers.Teacher):
@@ -143,21 +119,6 @@ def test_candidates_are_near_and_neither_related_nor_likely_right():
     again = lists.candidates(np.array([[7, 9], [0, 1]]), 1)
     assert again[1].tolist() == drawn[1]  # whatever stands beside it
     assert replace(lists, seed=4).candidates(np.array([[0, 1]]), 1)[0].tolist() != drawn[1]
-
-
-def test_what_a_file_scores_stands_first_among_the_candidates():
-    """However far it is; what is related, or likely right as well, is none all the same."""
-
-    class Told(Table):
-        def scored_rows(self, query):
-            return np.array([1, 2, 3, 150, 160, 20]) if query == 0 else super().scored_rows(query)
-
-    scores, numbers = asked_by_line_0()
-    lists = lists_of(scores, range(1, 200), numbers, [(0, 1)], 4, Told(scores))
-    drawn = [lists.candidates(np.array([[0, 1]]), micro)[0].tolist() for micro in range(20)]
-    assert all(set(lines[:3]) == {20, 150, 160} for lines in drawn)
-    assert all(len(set(lines)) == 4 for lines in drawn)
-    assert len({tuple(lines) for lines in drawn}) > 1
 
 
 def test_lists_are_the_batch_and_then_the_candidates():

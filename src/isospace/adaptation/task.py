@@ -22,7 +22,7 @@ from isospace.system.progress import Progress
 from isospace.system.signals import launched
 from isospace.training.batches import Order
 from isospace.training.examples import Examples, rows_of_queries
-from isospace.training.lists import gives_cosines, require_scores
+from isospace.training.lists import gives_cosines
 from isospace.training.loop import FEWEST_UPDATES
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
 
@@ -176,7 +176,6 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     if config.queries is not None:
         found = _in_batches(pairs if found else replace(pairs, views="both"), corpora)
     found = found or _in_batches(dropout, corpora)
-    require_scores(found, data.corpus)
     return found, data, notes, folds
 
 

@@ -109,7 +109,7 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     return _as_pairs(read_user_file(path, "pairs", group))
 
 
-def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
+def load_scored_pairs(path: Path | str) -> ScoredPairs:
     """Read a file of three columns: sentence1, sentence2, score.
 
     Scores may have any range: only their order counts.
@@ -117,7 +117,7 @@ def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
     Raises:
         UserError: as in `load_pairs`, or a score is not a finite number.
     """
-    return _as_scored_pairs(read_user_file(path, "scored", trains=trains))
+    return _as_scored_pairs(read_user_file(path, "scored"))
 
 
 def _as_pairs(file: UserFile) -> TextPairs:
@@ -163,20 +163,18 @@ class UserFile:
 
 
 def read_user_file(
-    path: Path | str, kind: DataKind | None = None, group: str | None = None, trains: bool = False
+    path: Path | str, kind: DataKind | None = None, group: str | None = None
 ) -> UserFile:
     """Read a file of pairs or scored pairs; the columns tell the kind if it is not given.
 
     Columns that the kind does not need are ignored, except `group`: it names the group of each row.
-    Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out, unless the file
-    is for training alone (`trains`).
+    Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out.
     """
     path = expanded(path)
     source = file_source(path)
     # A first row with the name `group` is a header, even if its other names are unknown.
     rows = list(read_rows(source, lambda cells: group in cells or _is_header(cells)))
-    if not trains:
-        rows = _own_rows(path, rows)
+    rows = _own_rows(path, rows)
     groups = None if group is None else _take_groups(path, rows, group)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))

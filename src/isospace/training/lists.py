@@ -14,18 +14,15 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import side_of
 from isospace.errors import UserError
-from isospace.evaluation.own_data import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest
-from isospace.system.files import cache_folder, expanded
+from isospace.system.files import cache_folder
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples, Rows
 from isospace.training.teachers import (
     Cosines,
     CrossEncoderTeacher,
-    FileTeacher,
     Fused,
     LinesBySide,
-    Mean,
     ScoreMatrix,
     Teacher,
     is_cross_encoder,
@@ -68,8 +65,8 @@ class Lists:
         """Draw (example, mined) lines near the first text of `rows` (example, text) of lines.
 
         They are among the `DEPTH` nearest. Texts of the example's documents, and those that are
-        probably right too, are left out. Texts with a score in the teacher's file come first, and
-        random texts fill up. All processes draw alike, by seed, lines and micro-batch.
+        probably right too, are left out, and random texts fill up. All processes draw alike, by
+        seed, lines and micro-batch.
         """
         found = np.empty((len(rows), self.mined), np.int64)
         step = max(1, BLOCK // len(self.pool))
@@ -85,12 +82,6 @@ class Lists:
                 random = np.random.default_rng([self.seed, micro, query, positive])
                 near = highest(usable, DEPTH)
                 near = random.permutation(near[usable[near] > -np.inf])
-                nothing = np.empty(0, np.int64)
-                in_file = self.teacher.scored_rows(query) if self.teacher else nothing
-                if len(in_file):
-                    scored = np.isin(self.pool, in_file) & (usable > -np.inf)
-                    scored_first = random.permutation(np.flatnonzero(scored))
-                    near = np.concatenate([scored_first, near[~scored[near]]])
                 near = near[: self.mined]
                 if len(near) < self.mined:
                     different = ~np.isin(of_pool, [of_query, of_own])
@@ -169,14 +160,6 @@ def make_lists(
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
 
 
-def require_scores(config: TrainConfig, corpus: Corpus) -> None:
-    """Refuse a file of scores as `teacher` if it scores none of the training texts."""
-    if config.teacher is not None and (file := expanded(config.teacher)).is_file():
-        examples = Examples.from_corpus(config, corpus)
-        pool = _pool(config, corpus, examples.texts.documents)
-        FileTeacher(file, _sided(config, examples, pool))
-
-
 def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
     """Return the distinct texts that a search can find."""
     pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
@@ -197,28 +180,9 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
 
 
 def gives_cosines(teacher: str) -> bool:
-    """Return true if `teacher` names encoders, and not a cross-encoder or a file of scores."""
-    file = expanded(teacher)
-    if file.is_file():
-        load_scored_pairs(file, trains=True)
-        return False
-    return _cross_encoder(teacher) is None
-
-
-def _cross_encoder(teacher: str) -> str | None:
-    names = _names(teacher)
-    encoders = [name.removesuffix(BM25) for name in names]
-    found = next((name for name in encoders if name != "base" and is_cross_encoder(name)), None)
-    if found is not None and names != [found]:
-        raise UserError(
-            f"`teacher` {teacher}: {found} is a cross-encoder, and cannot be combined with others. "
-            "Name the cross-encoder alone"
-        )
-    return found
-
-
-def _names(teacher: str) -> list[str]:
-    return [name.strip() for name in teacher.split(",")]
+    """Return true if `teacher` names an encoder, and not a cross-encoder."""
+    name = teacher.removesuffix(BM25)
+    return name == "base" or not is_cross_encoder(name)
 
 
 def _teacher(
@@ -228,33 +192,18 @@ def _teacher(
     cosines: Callable[[Encoder], Cosines],
     select_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:
-    assert config.teacher is not None
-    file = expanded(config.teacher)
-    if file.is_file():
-        written = FileTeacher(file, sides)
-        return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
-    if (cross := _cross_encoder(config.teacher)) is not None:
+    """Return the teacher of the settings and its description."""
+    teacher, device = config.teacher or "", str(base_model.device)
+    if not gives_cosines(teacher):
         if not config.mined:
             raise UserError(
-                f"`teacher` {cross}: a cross-encoder scores mined texts. Set `mined`, such as 4"
+                f"`teacher` {teacher}: a cross-encoder scores mined texts. Set `mined`, such as 4"
             )
-        scorer = CrossEncoderTeacher(cross, str(base_model.device), sides.read)
-        return scorer, f"cross-encoder {cross}"
-    teachers: list[Teacher] = []
-    descriptions = []
-    for name in _names(config.teacher):
-        own = name.removesuffix(BM25)
-        encoder = base_model
-        if own != "base":
-            encoder = load_encoder(own, device=str(base_model.device))
-        made, description = cosines(encoder), own
-        if own == name:
-            teachers.append(made)
-        else:
-            weight = select_weight(encoder)
-            teachers.append(Fused(made, sides, weight))
-            description += f" and BM25 (weight {weight:g})"
-        descriptions.append(description)
-    if len(teachers) == 1:
-        return teachers[0], descriptions[0]
-    return Mean(teachers), "the average of " + ", ".join(descriptions)
+        return CrossEncoderTeacher(teacher, device, sides.read), f"cross-encoder {teacher}"
+    name = teacher.removesuffix(BM25)
+    encoder = base_model if name == "base" else load_encoder(name, device=device)
+    made = cosines(encoder)
+    if name == teacher:
+        return made, name
+    weight = select_weight(encoder)
+    return Fused(made, sides, weight), f"{name} and BM25 (weight {weight:g})"

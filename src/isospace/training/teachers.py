@@ -1,13 +1,13 @@
-"""Teachers, which score texts for an encoder to follow: encoders, BM25, cross-encoders, files."""
+"""Teachers, which score texts for an encoder to follow: encoders, BM25, cross-encoders."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,20 +15,17 @@ from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 from transformers import AutoConfig
 
-from isospace.corpus.groups import name_hash
-from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash, weights_hash
 from isospace.encoders.places import loading, resolve
 from isospace.encoders.settings import Side
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
-from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
 from isospace.system.endpoints import is_address
-from isospace.system.files import built_once, file_hash, row_writer
+from isospace.system.files import built_once, row_writer
 from isospace.system.progress import Progress
 from isospace.training.examples import Rows
 
@@ -55,7 +52,7 @@ class LinesBySide(NamedTuple):
 
 
 class Teacher(ABC):
-    """A model or file that scores texts for queries, both given as lines. Higher is better.
+    """A model that scores texts for queries, both given as lines. Higher is better.
 
     `digest` identifies the scores. If `ranks_all`, every text has a score for every query.
     """
@@ -69,10 +66,6 @@ class Teacher(ABC):
 
         `texts` (n,) are scored for every query; of `texts` (query, n) each query has its own.
         """
-
-    def scored_rows(self, query: int) -> Rows:
-        """Return the lines with scores for a query, if not all have one; else an empty array."""
-        return np.empty(0, np.int64)
 
 
 class LineVectors:
@@ -195,18 +188,6 @@ class Fused(Teacher):
         return self._held[query]
 
 
-class Mean(Teacher):
-    """The average of several teachers."""
-
-    def __init__(self, teachers: Sequence[Teacher]) -> None:
-        self._teachers = teachers
-        self.digest = " ".join(teacher.digest for teacher in teachers)
-
-    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Average the teachers' scores."""
-        return np.mean([one.scores(queries, texts) for one in self._teachers], axis=0)
-
-
 def is_cross_encoder(name: str) -> bool:
     """Return true if a folder or Hub model is a cross-encoder (a sequence classifier)."""
     place = resolve(name)
@@ -249,48 +230,3 @@ class CrossEncoderTeacher(Teacher):
             pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False
         )
         return scores.astype(np.float32).reshape(texts.shape)
-
-
-class FileTeacher(Teacher):
-    """Scores from a file of queries and texts."""
-
-    ranks_all = False
-
-    def __init__(self, path: Path, sides: LinesBySide) -> None:
-        pairs = load_scored_pairs(path, trains=True)
-        self._read, self.digest = sides.read, file_hash(path)
-        queries = {self._key(line) for line in sides.queries.tolist()}
-        texts: dict[int, list[int]] = {}  # rows of columns may have equal ones
-        for line in sides.texts.tolist():
-            texts.setdefault(self._key(line), []).append(line)
-        named = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
-        keyed = (
-            (name_hash(clean(query)), name_hash(clean(text)), score) for query, text, score in named
-        )
-        self._scores = {(q, t): score for q, t, score in keyed if q in queries and t in texts}
-        self.count = len(self._scores)
-        self._lines: dict[int, list[int]] = {}
-        for q, t in self._scores:
-            self._lines.setdefault(q, []).extend(texts[t])
-        if not self._scores:
-            raise UserError(
-                f"`teacher` {path}: none of its {len(pairs):,} pairs is among the texts to train "
-                "on. Give the columns query, passage (exactly as in the corpus) and score"
-            )
-
-    def scored_rows(self, query: int) -> Rows:
-        """Return the lines that the file scores for a query."""
-        return np.array(self._lines.get(self._key(query), []), np.int64)
-
-    def _key(self, line: int) -> int:
-        return name_hash(self._read(line))
-
-    def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
-        """Look up the file's scores."""
-        texts = np.broadcast_to(texts, (len(queries), texts.shape[-1]))
-        keys = {line: self._key(line) for line in np.unique(texts).tolist()}
-        rows: list[list[Any]] = [
-            [self._scores.get((query, keys[text]), np.nan) for text in own]
-            for query, own in zip(map(self._key, queries.tolist()), texts.tolist(), strict=True)
-        ]
-        return np.array(rows, np.float32).reshape(texts.shape)
