@@ -68,13 +68,11 @@ def require_of_objective(config: TrainConfig) -> None:
                 f"`objective` that does ({users})"
             )
     if objective.reads_labels and label_column is None:
-        raise UserError(
-            f"`label_column` is missing: {name} learns from labels. Name the column that holds them"
-        )
+        raise UserError(f"`label_column` is missing: {name} learns from labels. Name their column")
     if objective.reads_teacher and config.teacher is None:
         raise UserError(
             f"`teacher` is missing: {name} learns from a teacher's ranking. Set `teacher`, such as "
-            "base+bm25 or an encoder, or set `distillation_weight` 0"
+            "base+bm25, or `distillation_weight` 0"
         )
     for setting in ("relations", "queries"):
         if config.views == "dropout" and getattr(config, setting):
@@ -88,7 +86,7 @@ def require_of_objective(config: TrainConfig) -> None:
     if config.pass_tokens and not plain:
         raise UserError(
             f"`pass_tokens` {config.pass_tokens}: {name} trains an auxiliary network, or reads "
-            "tokens, and needs the whole batch in one pass. Leave `pass_tokens` out"
+            "tokens, and needs the whole batch. Leave `pass_tokens` out"
         )
 
 
@@ -98,17 +96,11 @@ def _require_texts(config: TrainConfig) -> None:
         texts = 2 if columns else 1
     if len(columns) == (texts if texts > 1 else 0):
         return
-    advice = (
-        "its column with `column`, or train on pairs (`views` pairs) or triples (simcse "
-        "`supervision` triples)"
-    )
-    if texts > 1:
-        wanted = ("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts]
-        advice = f"the columns of all: `columns` {' '.join(wanted)}"
+    wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
     raise UserError(
         f"`columns` {' '.join(columns)}: {objective_name(config.objective)} with these settings "
         f"reads {number_of(texts, 'texts')} of each example, but `columns` names {len(columns)}. "
-        f"Name {advice}"
+        + (f"Give `columns` {wanted}" if texts > 1 else "Name one `column`, or set `views` pairs")
     )
 
 
@@ -214,10 +206,7 @@ def _bm25_weight(data: Data, teacher: Encoder) -> float:
 def _with_length(
     config: TrainConfig, corpus: Corpus, encoder: Encoder, progress: Progress
 ) -> TrainConfig:
-    """Return the settings with the number of tokens to which texts are cut.
-
-    A note is shown if much is cut off or the corpus determined the length.
-    """
+    """Return the settings with the number of tokens to which texts are cut; show it."""
     found, longest = coverage(encoder, corpus.sample()), config.max_length
     if found.warning:
         progress.line("warning", found.warning)
@@ -287,8 +276,7 @@ def load_data(config: TrainConfig, other_text_selects: bool = False, trains: boo
 def data_of(run: Run) -> tuple[Data, bool]:
     """Read the texts of a finished run again, with its test pairs, and without STS and other text.
 
-    The result is false if the run was tested on other pairs, because the texts have changed or it
-    was cross-validated. Then all held-out pairs are test pairs.
+    If the texts have changed or the run was cross-validated, return false and all held-out pairs.
     """
     config = replace(run.config, data=None, other_text=(), select="last")  # no labels are read
     data, tested = load_data(config, trains=False), run.finished
@@ -305,12 +293,10 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
     held_out = validation_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         raise TooLittle(
-            f"`corpus` {' '.join(config.text.corpus)}: too little text to select a checkpoint. It "
-            f"gives {number_of(len(held_out.sentences), 'held-out sentences')} and "
-            f"{number_of(len(held_out.pairs), 'pairs')} made of them (halves of sentences of 8 "
-            "words or more); 2 of each are needed. At most one text in ten is held out, in whole "
-            "groups. Give more text or longer sentences, a larger `held_out`, or a `group` with "
-            "fewer rows"
+            f"`corpus` {' '.join(config.text.corpus)}: too little text to select a checkpoint: "
+            f"{number_of(len(held_out.sentences), 'held-out sentences')} and "
+            f"{number_of(len(held_out.pairs), 'pairs')} of halves of them (8 words or more), where "
+            "2 are needed. Give more text, a larger `held_out`, or a `group` with fewer rows"
         )
     return held_out
 
