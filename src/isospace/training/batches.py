@@ -30,7 +30,7 @@ from isospace.encoders.tokenisation import (
 from isospace.errors import TooLittle, UserError, number_of
 from isospace.training.examples import Examples, Rows, crop
 from isospace.training.lists import Lists
-from isospace.views import Edit, Ids, Perturbation, View
+from isospace.views import Edit, Ids, View
 
 
 class Batches:
@@ -202,15 +202,6 @@ def _one_by_one(order: Rows, origins: Rows) -> Iterator[tuple[int, list[int]]]:
 
 
 @dataclass(frozen=True)
-class _Source:
-    text: int
-    edit: Edit | None
-    perturb: Perturbation | None
-    stream: int  # edits with equal streams make equal draws
-    changes_embeddings: bool
-
-
-@dataclass(frozen=True)
 class _Input:
     """The input that a source makes from a text; shapes (token,), `kept` (token, dim) or less."""
 
@@ -260,36 +251,36 @@ class Sources:
         """
         inputs = [
             [
-                self._input(source, ids, [self.seed, micro, int(row), source.stream])
-                for ids, row in zip(texts[source.text], rows, strict=True)
+                self._input(view, ids, [self.seed, micro, int(row), stream])
+                for ids, row in zip(texts[view.text], rows, strict=True)
             ]
-            for source in self._distinct
+            for view, stream in self._distinct
         ]
         ids = [one.ids for made in inputs for one in made]
-        sides = [side_of(source.text, len(texts)) for source in self._distinct]
+        sides = [side_of(view.text, len(texts)) for view, _ in self._distinct]
         batch = self.encoder.tokens.collate(ids, len(inputs), sides)
         length = batch.input_ids.shape[1]
         changed = {
-            place: _changes(made, length, embedding_width(self.encoder.transformer))
-            for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True))
-            if source.changes_embeddings
+            place: _changes(inputs[place], length, embedding_width(self.encoder.transformer))
+            for place, (view, _) in enumerate(self._distinct)
+            if view.changes_embeddings
         }
         return replace(batch, changed=changed).to(self.encoder.device)
 
-    def _input(self, source: _Source, ids: NDArray[Any], seed: list[int]) -> _Input:
-        if not source.stream:
+    def _input(self, view: View, ids: NDArray[Any], seed: list[int]) -> _Input:
+        if view.edit is None and view.perturb is None:
             return _Input(ids)
         random, positions = np.random.default_rng(seed), None
-        if source.edit is not None:
-            sentence = self._fitting(source.edit, np.asarray(ids, dtype=np.int64))
-            ids = source.edit(sentence, random, self.vocabulary)
-            if source.edit.moves:
-                positions = source.edit.positions(sentence, self.vocabulary)
-        if source.perturb is None:
+        if view.edit is not None:
+            sentence = self._fitting(view.edit, np.asarray(ids, dtype=np.int64))
+            ids = view.edit(sentence, random, self.vocabulary)
+            if view.edit.moves:
+                positions = view.edit.positions(sentence, self.vocabulary)
+        if view.perturb is None:
             return _Input(ids, positions)
-        places = source.perturb.positions(len(ids), random)
+        places = view.perturb.positions(len(ids), random)
         positions = places if positions is None else positions[places]
-        kept = source.perturb.kept(len(ids), embedding_width(self.encoder.transformer), random)
+        kept = view.perturb.kept(len(ids), embedding_width(self.encoder.transformer), random)
         return _Input(ids, positions, kept)
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:
@@ -306,11 +297,13 @@ class Sources:
         return ids
 
 
-def _source(view: View, place: int) -> _Source:
-    drawn = view.edit is not None or view.perturb is not None
+def _source(view: View, place: int) -> tuple[View, int]:
+    """Return the text of a view with its changes, and the stream of their draws, 0 for none."""
+    own = View(text=view.text, edit=view.edit, perturb=view.perturb)
+    if view.edit is None and view.perturb is None:
+        return own, 0
     name = view.edit.stream if view.edit else ""
-    stream = crc32((name or f"{place}").encode()) if drawn else 0
-    return _Source(view.text, view.edit, view.perturb, stream, view.changes_embeddings)
+    return own, crc32((name or f"{place}").encode())
 
 
 def _changes(inputs: Sequence[_Input], length: int, dim: int) -> EmbeddingChanges:
