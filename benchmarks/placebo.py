@@ -38,6 +38,7 @@ from isospace.statistics.gains import Gain, Scores, gain, mean_scores, standard_
 from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.files import cache_folder, write_text
+from isospace.system.tables import markdown_table
 from isospace.training.run import Run
 
 HERE = Path(__file__).parent.parent
@@ -356,9 +357,8 @@ def as_json(cells: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def rows(header: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    texts = [header, ["---"] * len(header), *lines]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in texts)
+    """Return a table in Markdown."""
+    return markdown_table([dict(zip(header, map(str, line), strict=True)) for line in lines])
 
 
 # ---- the tables ----

@@ -35,6 +35,7 @@ from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder
+from isospace.system.tables import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
 STARTS = ("mean", "cls")
@@ -152,8 +153,7 @@ def _best(scores: dict[Power, float]) -> Power:
 
 
 def _table(head: Row, *rows: Row) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return markdown_table([dict(zip(head, cells, strict=True)) for cells in rows])
 
 
 def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> str:
