@@ -92,18 +92,27 @@ def _anchor(objective: str) -> str:
 
 
 def with_recipes(page: str) -> str:
-    """Return the text of a page with tables of the recipes, one for each training corpus.
+    """Return the text of a page with tables of the recipes.
 
+    The first table has the recipes of the most frequent training corpus, and the second all others.
     Ablations and larger models are left out; `isospace recipes` lists all.
     """
-    rows: dict[str, list[dict[str, str]]] = {}
-    for name, recipe in RECIPES.items():
-        if name.endswith("-base"):
-            score = f"{recipe.published['Avg']:.2f}"
-            row = {"recipe": f"`{name}`", "from": recipe.table, "published": score}
-            rows.setdefault(recipe.corpus, []).append(row)
-    tables = [f"`FILE`: {corpus}\n\n{markdown_table(own)}\n" for corpus, own in rows.items()]
-    return _ROWS.sub(lambda _: "\n".join(tables), page)
+    rows = [
+        {
+            "recipe": f"`{name}`",
+            "from": recipe.table,
+            "published": f"{recipe.published['Avg']:.2f}",
+            "`FILE`": recipe.corpus,
+        }
+        for name, recipe in RECIPES.items()
+        if name.endswith("-base")
+    ]
+    corpora = [row["`FILE`"] for row in rows]
+    usual = max(corpora, key=corpora.count)
+    others = [row for row in rows if row["`FILE`"] != usual]
+    first = [{key: row[key] for key in row if key != "`FILE`"} for row in rows if row not in others]
+    tables = f"`FILE`: {usual}\n\n{markdown_table(first)}\n\n{markdown_table(others)}\n"
+    return _ROWS.sub(lambda _: tables, page)
 
 
 def with_mathml(page: str) -> str:
