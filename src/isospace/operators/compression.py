@@ -52,11 +52,7 @@ def restored(stored: NDArray[Any], dim: int) -> NDArray[np.float32]:
 def score_blocks(
     form: FormName, queries: NDArray[Any], passages: NDArray[Any]
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Compress passages (m, dim), and yield their scores for queries (n, dim) in blocks.
-
-    Yields:
-        The row of the first query of a block, and the scores (queries of the block, m).
-    """
+    """Compress passages (m, dim), and yield their scores for queries as `product_blocks` does."""
     dim = passages.shape[1]
     blocks = product_blocks(
         unit_rows(queries), restored(compressed(passages, numbers_of(form)), dim)
@@ -72,12 +68,7 @@ def score_blocks(
 def rescore(by_bits: NDArray[np.float32], by_numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     """Rank the first `RESCORED` passages by bits again, by their numbers; keep the others below.
 
-    Args:
-        by_bits: (query, passage) cosines of signs.
-        by_numbers: (query, passage) cosines of the stored numbers.
-
-    Returns:
-        (query, passage) scores in the new order.
+    Both arguments are cosines (query, passage), of signs and of stored numbers.
     """
     scores = by_bits - np.float32(_BELOW)
     for row, bits, numbers in zip(scores, by_bits, by_numbers, strict=True):

@@ -81,14 +81,10 @@ class _Step(nn.Module):
 class Flow(nn.Module):
     """The map `(..., dim) -> (..., dim)` from x to z.
 
-    A new flow only permutes coordinates, because the last layer of every coupling is zero. The
-    other weights are drawn with deviation 0.05. `initialise` fits the scales to data.
+    A new flow only permutes coordinates, because the last layer of every coupling is zero.
 
-    Each level except the last halves the vector. `depth` is the number of steps in a level, `width`
-    that of the two hidden layers of a coupling.
-
-    Raises:
-        ValueError: the dimension cannot be halved once for every level.
+    `depth` is the number of steps in a level, `width` that of the two hidden layers of a coupling.
+    A dimension that cannot be halved once for every level is a `ValueError`.
     """
 
     def __init__(self, dim: int, levels: int = 3, depth: int = 3, width: int = 32) -> None:
@@ -111,7 +107,7 @@ class Flow(nn.Module):
         return cast(list[_Step], list(self.steps))
 
     def forward(self, x: torch.Tensor, initialise: bool = False) -> torch.Tensor:
-        """Map x to z; the parts of z are in the order of the levels."""
+        """Map x to z."""
         parts = []
         for step in self._steps():
             if step.dim < x.shape[-1]:
@@ -122,10 +118,9 @@ class Flow(nn.Module):
 
     @torch.no_grad()
     def initialise(self, x: torch.Tensor) -> None:
-        """Set the scales from one batch (n, dim), layer by layer.
+        """Set the scales so that the output of each layer has mean 0 and deviation 1 over a batch.
 
-        The output of each layer then has mean 0 and deviation 1 over the batch. The last layers of
-        couplings keep their scales, because their output is still zero.
+        The last layers of couplings keep their scales, because their output is still zero.
         """
         self(x, initialise=True)
 
@@ -183,9 +178,9 @@ _LONGEST = 1.0  # largest length of the gradient
 def fit_flow(vectors: torch.Tensor, on_batch: Callable[[int], None] = lambda count: None) -> Flow:
     """Fit a flow that makes vectors (n, dim) standard normal; return it in float64 on the CPU.
 
-    The loss is the bits per dimension in a batch of 32 pairs, summed over both sides. The optimiser
-    is BERT's, with weight decay 0.01 on all parameters. The gradient is clipped to length 1, and
-    the learning rate is constant at 0.001. Three things differ from the code of BERT-flow:
+    The loss is the bits per dimension in a batch of 32 pairs, summed over both sides. BERT's
+    optimiser has weight decay 0.01 on all parameters, gradients clipped to length 1, and a constant
+    learning rate of 0.001. Three things differ from the code of BERT-flow:
 
     - The released code fits with the encoder's dropout on; here vectors are encoded without it.
     - The released code initialises the scales from 32 sentences, which leaves an error of an
@@ -193,8 +188,7 @@ def fit_flow(vectors: torch.Tensor, on_batch: Callable[[int], None] = lambda cou
     - A constant coordinate has no density, and its scale would grow until all gradients are
       infinite. all-MiniLM-L6-v2 has three; here noise is added to them.
 
-    Training uses the type and device of the vectors. After each batch `on_batch` is called with the
-    number of vectors in the batch.
+    Training uses the type and device of the vectors. `on_batch` gets the size of each batch.
 
     Raises:
         ValueError: as for `Moments.require_spread` and `Flow`.
@@ -213,10 +207,7 @@ def fit_flow(vectors: torch.Tensor, on_batch: Callable[[int], None] = lambda cou
 
 
 def _with_spread(vectors: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Add noise to constant coordinates, with the mean variance of a coordinate.
-
-    A flow fitted to the result maps a constant coordinate to values near zero.
-    """
+    """Add noise to constant coordinates, with the mean variance of a coordinate."""
     moments = Moments.from_vectors(vectors)
     moments.require_spread()
     variances = moments.covariance().diagonal()
@@ -228,10 +219,7 @@ def _with_spread(vectors: torch.Tensor, generator: torch.Generator) -> torch.Ten
 
 
 class _BertAdam:
-    r"""Adam as in BERT's code: m and v begin at 0, without bias correction.
-
-    $m = .9 m + .1 g$, $v = .999 v + .001 g^2$, $w = w - lr (m / (\sqrt{v} + eps) + decay w)$.
-    """
+    """Adam as in BERT's code: m and v begin at 0, without bias correction."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         self.parameters = list(parameters)

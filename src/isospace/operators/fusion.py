@@ -30,14 +30,14 @@ def fuse(
     weight: float = WEIGHT,
     spread: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Return the hybrid score of each query and text, in units of the cosine.
+    """Return the hybrid score (query, text), in units of the cosine; weight 0 returns the cosines.
 
     Args:
-        cosines: (query, text) cosines.
+        cosines: (query, text).
         words: (query, text) BM25 scores, 0 or more; they must include each query's highest score.
-        weight: weight of BM25; 0 returns the cosines.
-        spread: (query,) standard deviation of the query's cosines over all candidates, needed if
-            the texts are only some of them; default: over the texts.
+        weight: of BM25.
+        spread: (query,) standard deviation of the cosines over all candidates, needed if the texts
+            are only some of them; default: over the texts.
 
     >>> fuse(np.array([[0.5, 0.3]]), np.array([[0.0, 7.0]]), 2.0).round(9)
     array([[0.5, 0.5]])

@@ -1,10 +1,8 @@
 """Exact nearest-neighbour search, used by every list, evaluation, page and index.
 
-Vectors of length 1 are compared by their inner products, which are cosines. Products are computed
-in blocks, so that memory does not grow with the number of vectors.
-
-In a list for people (`nearest`, `highest`), the first of equal targets comes first. Measurements
-treat ties within `TIE` in ways that do not depend on the order of the rows.
+Products are computed in blocks, so that memory does not grow with the number of vectors. In a list
+for people (`nearest`, `highest`), the first of equal targets comes first. Measurements treat ties
+within `TIE` in ways that do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -45,10 +43,7 @@ def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
 def product_blocks(
     queries: NDArray[np.float32], targets: NDArray[np.float32]
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield the inner products of queries (n, dim) with targets (m, dim), in blocks of queries.
-
-    A block is the row of its first query, and the products (queries of the block, m).
-    """
+    """Yield blocks of inner products: the row of the first query, and (queries, targets)."""
     step = max(1, BLOCK // max(1, len(targets)))
     for start in range(0, len(queries), step):
         yield start, queries[start : start + step] @ targets.T
@@ -60,16 +55,13 @@ def nearest(
     k: int,
     left_out: NDArray[np.int64] | None = None,
 ) -> list[Nearest]:
-    """Return the k targets with the highest inner products for each query.
-
-    Of equally near targets the first comes first. If there are fewer than k targets, all are near.
+    """Return the k targets with the highest inner products for each query; ties keep their order.
 
     Args:
         queries: (n, dim), finite.
         targets: (m, dim), finite; or an iterable of slices, if all targets do not fit in memory.
         k: number of targets for each query.
-        left_out: (n,) row of a target to leave out for each query, such as the query itself; -1 for
-            none.
+        left_out: (n,) row of a target to leave out for each query; -1 for none.
 
     >>> east, north = np.eye(2, dtype=np.float32)
     >>> nearest(np.array([east]), np.array([north, east, east + north]), 2)[0].rows

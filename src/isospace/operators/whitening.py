@@ -32,9 +32,8 @@ def in_float64(x: Tensor) -> Tensor:
 def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues (..., dim), largest first, and eigenvectors as columns (..., dim, dim).
 
-    They are computed in float64; in single precision they would lose another digit. The largest
-    entry of each eigenvector is positive. A matrix with NaN or infinity is replaced by the
-    identity, since its rows are NaN anyway.
+    They are computed in float64; single precision would lose another digit. The largest entry of
+    each eigenvector is positive. A matrix with NaN or infinity is replaced by the identity.
     """
     matrix = in_float64(covariance)
     finite = matrix.sum((-2, -1), keepdim=True).isfinite()
@@ -61,8 +60,8 @@ def _floor(x: Tensor) -> float:
 def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
     """Return `(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `r = f(s)` of both.
 
-    Computed as `-(r_i r_j)^2 / (r_i + r_j)`, which has no difference and so is exact for equal
-    eigenvalues. For a null direction (r_j = 0) the result is `f(s_i) / s_i = r_i^3`.
+    `-(r_i r_j)^2 / (r_i + r_j)` has no difference and so is exact for equal eigenvalues. For a null
+    direction (r_j = 0) the result is `f(s_i) / s_i = r_i^3`.
     """
     total = r_i + r_j
     one_is_null = (r_i == 0) | (r_j == 0)
@@ -167,10 +166,7 @@ INVERSE_ROOTS = {"zca": zca, "pca": pca}
 
 
 def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) -> Tensor:
-    """Return `(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` for matrices C (..., dim, dim).
-
-    Shrinkage is a share: 1 leaves only the mean variance. `eps` is in units of variance.
-    """
+    """Return `(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` for matrices (..., dim, dim)."""
     if not eps and not shrinkage:
         return covariance
     dim = covariance.shape[-1]
@@ -189,8 +185,7 @@ def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
 def split_groups(x: Tensor, groups: int) -> Tensor:
     """Cut `(..., batch, dim)` into groups of neighbouring columns: `(..., groups, batch, size)`.
 
-    Raises:
-        ValueError: `groups` does not divide `dim`.
+    A number of groups that does not divide `dim` is a `ValueError`.
     """
     dim = x.shape[-1]
     if groups < 1 or dim % groups:
@@ -286,10 +281,7 @@ def _whiten_few_rows(rows: Tensor, eps: float, stop_gradient: bool) -> Tensor:
 
 
 def _whiten_pairs(rows: Tensor, eps: float, stop_gradient: bool) -> Tensor:
-    """Whiten groups of two columns (..., batch, 2) by the symmetric root in closed form.
-
-    This is faster than hundreds of eigensystems and matrix products of order 2.
-    """
+    """Whiten groups of two columns (..., batch, 2) by a closed form, which is faster."""
     partner = rows.flip(-1)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
         variance, covariance = rows.square().mean(-2) + eps, (rows * partner).mean(-2)

@@ -45,9 +45,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 def cosine(x: NDArray[Any], y: NDArray[Any]) -> FloatArray:
     """Return the cosine of `x[i]` and `y[i]`; 0 if it is undefined (a zero row, NaN).
 
-    It is computed in float64 and rounded to float32. So equal rows have exactly 1, and pairs of
-    equal sentences tie. Otherwise the last bit would order them, which changes Spearman by up to
-    0.0007 in a set with many of them (STS12's SMTeuroparl: 65 of 459).
+    It is rounded to float32, so that pairs of equal sentences tie. Otherwise the last bit would
+    order them, which changes Spearman by up to 0.0007 (STS12's SMTeuroparl has 65 of 459).
 
     >>> cosine(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[4.0, 3.0], [1.0, 0.0]]))
     array([0.95999998, 0.        ])
@@ -71,7 +70,7 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
 
 
 def spearman(x: FloatArray, y: FloatArray) -> float:
-    """Return Spearman's correlation: Pearson's of the ranks, with ties at their mean rank.
+    """Return Spearman's correlation, with ties at their mean rank.
 
     >>> round(spearman(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0, 9.0])), 6)
     0.5
@@ -83,22 +82,20 @@ def spearman(x: FloatArray, y: FloatArray) -> float:
 class Scores:
     """Scores of one encoder for each seed, with the influence of each item.
 
-    A score is a function of its items. To first order, its error is a sum over them,
+    To first order, the error of a score is a sum over its items,
 
-        score - truth = sum_i influence_i,
+        score - truth = sum_i influence_i.
 
-    and this sum serves every question about chance. Items that belong together are added before
-    they are squared (clusters). The mean of several sets joins their items. Two encoders are
-    compared by subtracting their influences (pairing). For a mean of n values, the influence is
-    (value_i - mean) / n. For a rank correlation, it includes the effect of a pair on the ranks of
-    the others.
+    Items that belong together are added before they are squared (clusters). The mean of several
+    sets joins their items. Two encoders are compared by subtracting their influences (pairing). For
+    a mean of n values, the influence is (value_i - mean) / n. For a rank correlation, it includes
+    the effect of a pair on the ranks of the others.
 
     In a retrieval, each item is a query and, with its target, a candidate of all other queries.
-    Both have influence. Whether a candidate is ranked before a query's own target depends on query
-    and candidate, so the sum of both influences would count this twice (intervals on docstrings
-    would be a third too wide; Efron & Stein 1981). Therefore the influence as a candidate comes in
-    two halves: on the queries of one half of the groups, and on those of the other half. They are
-    independent, so four times their product is the variance of the candidates alone.
+    The sum of both influences would count twice whether a candidate is ranked before a query's own
+    target (intervals on docstrings would be a third too wide; Efron & Stein 1981). Therefore the
+    influence as a candidate comes in two halves, on the queries of either half of the groups. The
+    halves are independent, so four times their product is the variance of the candidates alone.
 
     Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in
     Liang & Zeger 1986 and, for items of two parts, Fafchamps & Gubert 2007; the degrees of freedom
@@ -108,11 +105,11 @@ class Scores:
         by_seed: (seed,) scores; an untrained encoder has one seed.
         values: (seed, item).
         influence: (seed, item).
-        shared: (half, seed, item) influence of each item as a candidate, on the queries of either
-            half; zeros if items do not affect each other's values.
+        shared: (half, seed, item) influence of each item as a candidate; zeros if items do not
+            affect each other's values.
         weights: (item,) weight of each item in the score; the sum is 1.
-        groups: (item,) group number of each item; or (item, 2) if an item has two parts, such as
-            sentences, and depends on all items that share one of them.
+        groups: (item,) group numbers; or (item, 2) if an item has two parts, such as sentences, and
+            depends on all items that share one of them.
     """
 
     by_seed: FloatArray
@@ -146,9 +143,8 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
 def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
     """Sum x_i y_j over all items i and j that depend on each other, i = j included.
 
-    `groups` are (item,) or (item, 2), as in `Scores`. With two parts, the sums over both parts are
-    added, and pairs of items that share both parts are subtracted once (Fafchamps & Gubert 2007;
-    Cameron, Gelbach & Miller 2011).
+    With two parts (item, 2), the sums over both parts are added, and pairs of items that share both
+    parts are subtracted once (Fafchamps & Gubert 2007; Cameron, Gelbach & Miller 2011).
 
     >>> x = np.array([1.0, 10.0, 100.0])
     >>> sum_of_products(np.array([7, 5, 7]), x, x)
@@ -171,11 +167,7 @@ def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> 
 def mean_scores(
     values: FloatArray, groups: NDArray[np.int64], displacement: FloatArray | None = None
 ) -> Scores:
-    """Return means of values (seed, item), such as reciprocal ranks.
-
-    `displacement` (half, seed, item) is by how much each item lowers the sum of the others' values,
-    as in `RetrievalScores`; default: 0.
-    """
+    """Return means of values (seed, item); `displacement` is as in `RetrievalScores`, by seed."""
     n = values.shape[1]
     if displacement is None:
         displacement = np.zeros((2, *values.shape))
@@ -184,10 +176,7 @@ def mean_scores(
 
 
 def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]) -> Scores:
-    """Return Spearman's correlations of cosines (seed, pair) with gold scores (pair,).
-
-    `groups` are (pair,) group numbers, or (pair, 2) numbers of the two sentences.
-    """
+    """Return Spearman's correlations of cosines (seed, pair) with gold scores (pair,)."""
     n = len(gold)
     by_seed = np.array([spearman(row, gold) for row in cosines])
     influence = np.stack([_spearman_influence(row, gold) for row in cosines]) / n
@@ -235,7 +224,7 @@ def _spearman_influence(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
-    """Return mean_i of values_i where x_i > x_j, half where x_i = x_j; for each j, (item,)."""
+    """Return for each j mean_i of values_i where x_i > x_j, and half where x_i = x_j, (item,)."""
     distinct, places = np.unique(x, return_inverse=True)
     totals = np.bincount(places, values, len(distinct))
     above = np.cumsum(totals[::-1])[::-1] - totals
@@ -261,13 +250,9 @@ _RULE_OF_THREE = 3.0
 
 @dataclass(frozen=True)
 class Gain:
-    """A gain (after - before), its interval and p-value, in units of the score (0 to 1).
-
-    The interval stays within -1 and 1.
+    """A gain (after - before), its 95 % interval and two-sided p, in units of the score (0 to 1).
 
     Attributes:
-        low: lower end of the 95 % interval.
-        p: two-sided p of Student's t.
         groups: number of groups of items, or of sentences in the pairs.
         changed: number of items whose value changed with any seed.
         sd: standard deviation over the seeds; `None` for one seed.

@@ -42,11 +42,10 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class SelectedAmong:
-    """The candidates of a selection by the test items themselves.
+    """The candidates of a selection by the test items themselves, the base model first.
 
-    `scores` are those of the candidates, the base model's first; each may have several seeds.
-    `unseen` counts further candidates, whose scores are not known here, and `selection_bias` is by
-    how much their selection raised the gain.
+    `unseen` counts further candidates, without known scores, and `selection_bias` is by how much
+    their selection raised the gain.
     """
 
     scores: Sequence[Scores]
@@ -63,21 +62,14 @@ class SelectedAmong:
         unseen: int = 0,
         selection_bias: float = 0.0,
     ) -> SelectedAmong:
-        """Build the selection from named candidates, the base model first.
-
-        Only `allowed` candidates (default: all) could be selected. The others did not raise the
-        gain, and count as unseen.
-        """
+        """Build the selection from named candidates; those that are not `allowed` are unseen."""
         seen = [name for name in scores if allowed is None or name in allowed]
         unseen += len(scores) - len(seen)
         return cls([scores[name] for name in seen], seen.index(selected), unseen, selection_bias)
 
 
 def best_position(scores: Sequence[Scores] | Sequence[float]) -> int:
-    """Return the position of the highest score, or of the first of equal scores.
-
-    The base model comes first, then the candidates by distance from it.
-    """
+    """Return the position of the highest score, or of the first of equal scores."""
     values = [s.mean if isinstance(s, Scores) else s for s in scores]
     return max(range(len(values)), key=values.__getitem__)
 
@@ -88,10 +80,9 @@ def measured_gain(
     among: SelectedAmong | None = None,
     confidence: float = CONFIDENCE,
 ) -> Gain:
-    """Return the gain that a verdict is about.
+    """Return the gain that a verdict is about; `among` are the candidates if these items selected.
 
-    Pass the candidates as `among` if the same items selected the model. `confidence` is the level
-    of the interval if other items did.
+    `confidence` is the level of the interval if other items did.
     """
     if among is None:
         return gain(after, before, confidence)
@@ -101,17 +92,13 @@ def measured_gain(
 def best_other(candidates: Sequence[Scores]) -> int:
     """Return the position of the best candidate other than the base model.
 
-    Its gain is reported even if the base model is selected. To report only the good gains would
-    overstate them.
+    Its gain is reported even if the base model is selected: good gains alone would mislead.
     """
     return 1 + best_position(candidates[1:])
 
 
 def best_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
-    """Select a candidate for each part of the items, using only the items of the other parts.
-
-    `values` are (candidate, item), the base model first; the first of equals is selected. `parts`
-    are (item,) from 0.
+    """Select a candidate for each part (item,) by the values (candidate, item) of other parts.
 
     >>> best_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
     [1, 0, 0]
@@ -124,10 +111,8 @@ def gain_of_selected(among: SelectedAmong, measured: tuple[Scores, Scores] | Non
     """Return the gain over the base model of a candidate that the same items selected.
 
     The interval holds for all candidates at once. The error level is divided between known and
-    unseen candidates (Bonferroni). The gain is reduced by `added_by_selecting`.
-
-    `measured` are scores of the selected candidate and of the base model, if they were measured
-    again more precisely.
+    unseen candidates (Bonferroni). The gain is reduced by `added_by_selecting`. `measured` are more
+    precise scores of the selected candidate and of the base model.
     """
     base, others = among.scores[0], among.scores[1:]
     after, before = measured or (among.scores[among.place], base)
@@ -154,11 +139,7 @@ def gain_of_selected(among: SelectedAmong, measured: tuple[Scores, Scores] | Non
 
 
 def added_by_selecting(candidates: Sequence[Scores]) -> float:
-    """Return by how much the selection of the best candidate overstates its gain; 0 or more.
-
-    It is estimated by cross-fitting: each fold of groups measures the candidate that the other
-    folds select, and that gain is lower.
-    """
+    """Return by how much the selection of the best candidate overstates its gain; 0 or more."""
     means = [scores.mean for scores in candidates]
     return max(0.0, max(means[1:]) - means[0] - _cross_fitted(candidates))
 

@@ -29,11 +29,8 @@ from isospace.statistics.gains import (
 _Key = TypeVar("_Key", bound=Hashable)
 
 SMALLEST_GAIN = 0.01
-"""The smallest gain worth having: one point of 100.
-
-This is a convention, not an estimate. A smaller gain seldom justifies another model to keep and new
-vectors for all texts.
-"""
+"""The smallest gain worth having: by convention one point of 100, because a smaller gain seldom
+justifies another model to keep and new vectors for all texts."""
 POWER = 0.8
 """The power of the test for which a number of items is advised."""
 GAIN_ERROR_SHARE = 0.5
@@ -142,9 +139,8 @@ def _left_open(gain: Gain) -> str:
 def pairs_needed(gain: Gain) -> float:
     """Return the number of items that would decide with `POWER`, if the gain is the true gain.
 
-    They show that a gain of `SMALLEST_GAIN` or more is above zero, or that a smaller gain is below
-    `SMALLEST_GAIN`. No number of items decides about a gain just below it, so the distance is half
-    of `SMALLEST_GAIN` or more.
+    They show that the gain is above zero, or that a small one is below `SMALLEST_GAIN`. No number
+    of items decides about a gain just below it, so the distance is half of `SMALLEST_GAIN` or more.
     """
     away = gain.mean if gain.mean >= SMALLEST_GAIN else SMALLEST_GAIN - gain.mean
     ahead = stats.norm.isf((1 - CONFIDENCE) / 2)
@@ -165,7 +161,7 @@ def detectable_gain(
 ) -> str:
     """Return in words the gain that these items would show with `POWER`, before it is measured.
 
-    The standard error of a gain is estimated as `share` times that of the base model's score.
+    A gain's standard error is taken as `share` times that of the base model's score.
     """
     count, groups = len(base.groups), len(np.unique(base.groups))
     in_groups = "" if groups == count else f" in {number_of(groups, unit)}"
@@ -199,10 +195,7 @@ def holm(p: Mapping[_Key, float]) -> dict[_Key, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Gain of the row with the higher mean, `ahead`, over another row in one score.
-
-    `holm_p` is the p of the gain, corrected for all pairs of rows.
-    """
+    """Gain of the row with the higher mean, with its p corrected for all pairs of rows."""
 
     ahead: str
     behind: str
@@ -216,10 +209,7 @@ class Difference:
 
     @property
     def equivalent(self) -> bool:
-        """True if the 95 % interval lies within plus and minus `SMALLEST_GAIN`.
-
-        This equals two one-sided tests at 2.5 % (Schuirmann 1987).
-        """
+        """True if the 95 % interval is within `SMALLEST_GAIN` of 0 (Schuirmann 1987, at 2.5 %)."""
         return self.gain.low > -SMALLEST_GAIN and self.gain.high < SMALLEST_GAIN
 
 
