@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncoders, Weights
 from isospace.adaptation.cross_validation import CrossValidated
@@ -26,11 +25,10 @@ from isospace.evaluation.benchmark import ADAPTED, HYBRID_BASE, SAME_PAIRS
 from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.other_text import CARRIED
 from isospace.evaluation.retrieval import evaluate_retrieval, first_texts, mrr_scores
-from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, FloatArray, Gain, Scores, gain
+from isospace.statistics.gains import FEWEST_GROUPS, FloatArray, Gain, Scores, gain
 from isospace.statistics.selection import SelectedAmong, best_position
 from isospace.statistics.verdict import (
     GAIN_ERROR_SHARE,
-    POWER,
     SMALLEST_GAIN,
     Verdict,
     VerdictKind,
@@ -298,8 +296,7 @@ def finish(
     write_run(run, results, encoder, data, base, adapted)
     shutil.rmtree(search.encoders.folder, ignore_errors=True)
     _show(search, searched, results)
-    scores = [data.benchmark.pair_scores(one.measured.retrieval) for one in (base, adapted)]
-    advised = advice(verdict, data.benchmark.pairs.unit, *scores)
+    advised = advice(verdict, data.benchmark.pairs.unit)
     show_verdict(run, results, search.progress, advised)
     return FinishedRun(run, results)
 
@@ -411,30 +408,22 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
     progress.line("took", f"{searched.seconds:.0f} s; everything is in {search.run.folder}")
 
 
-def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
+def advice(verdict: Verdict, unit: str) -> str:
     """Return advice on data for a clearer verdict; empty if the verdict is clear.
 
-    `unit` names the groups of pairs, in the plural; `before` and `after` are scores on the pairs.
+    `unit` names the groups of pairs, in the plural.
     """
     found = verdict.gain
     if verdict.kind is VerdictKind.ADAPTED or (found is not None and found.high < SMALLEST_GAIN):
         return ""
-    own_pairs = "pairs of your own, a query and its answer a line (`pairs` FILE)"
+    own = f"{FEWEST_OWN} or more pairs of your own, a query and its answer a line (`pairs` FILE)"
     if found is None:
-        return (
-            "no candidate beats the base model on these pairs; more text may help, or "
-            f"{FEWEST_OWN} or more {own_pairs}"
-        )
-    difference = (after.values - before.values).mean(0)
-    seen = max(abs(found.mean), SMALLEST_GAIN)
-    both = stats.norm.isf((1 - CONFIDENCE) / 2) + stats.norm.isf(1 - POWER)
-    own = max(FEWEST_OWN, (both * float(np.std(difference)) / seen) ** 2)
-    groups = len(np.unique(before.groups))
+        return f"no candidate beats the base model on these pairs; more text may help, or {own}"
+    groups = found.groups
     needed = groups * pairs_needed(found) / found.items
     if found.changed_groups < FEWEST_GROUPS:
         least = FEWEST_GROUPS * groups / max(1, found.changed_groups)
         needed = max(needed, min(least, FEWEST_GROUPS * groups))
     noun = "documents" if "documents" in unit else unit if groups < found.items else "pairs"
     more = f"to tell more, give about {rounded(math.ceil(needed))} {noun} like these {groups:,}"
-    # Pairs need no second number of pairs, which another rule estimates.
-    return more if noun == "pairs" else f"{more}, or about {rounded(own)} {own_pairs}"
+    return more if noun == "pairs" else f"{more}, or {own}"

@@ -50,10 +50,6 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     Memory holds the model, and for each worker one shard of texts and vectors. On one machine the
     vectors are the same bit for bit, whatever the number of threads and interruptions.
 
-    Args:
-        config: settings.
-        progress: shows the progress; default: the log.
-
     Raises:
         UserError: input, model or an earlier output is unusable.
         Stopped: a signal came (then `Interrupted`), or the disk is full. Finished shards are kept.
@@ -184,7 +180,7 @@ class _Task:
 
 
 def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, str]]:
-    """Load the model on a machine of a cluster, and return the function that writes a shard."""
+    """Load the model on a machine of a cluster; return the function that writes a shard."""
     require_seen(task.config.shard_folder / MANIFEST)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     encoder = load_encoder(task.config.model, task.config)

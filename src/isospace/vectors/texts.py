@@ -1,9 +1,8 @@
 """Texts to encode, streamed from files, with ids and other columns if the files have them.
 
-Each row of the input is a row of the output; no row is dropped. An empty line or a missing value is
-the empty text and gets its vector. Line ends, halves of surrogate pairs and characters
-(`unicode.normalise`) are changed. Each cleaned passage of a document is a row. An index may also
-cut long rows into passages. Each passage of docstrings is a row once.
+Each row of the input is a row of the output, and so is each cleaned passage of a document. An empty
+line or a missing value is the empty text and gets its vector. An index may also cut long rows into
+passages.
 """
 
 from __future__ import annotations
@@ -39,11 +38,9 @@ class TextRow(NamedTuple):
 
     Attributes:
         key: id of the row, or "".
-        values: values of the columns to keep: text in csv and tsv, `None` in files without columns,
-            else the values of the file.
+        values: values of the columns to keep; `None` in files without columns.
         number: number of the row in its file, or of the passage in its document, from 1.
-        passage: number of the passage in its row, from 1.
-        passages: number of passages of the row; 1 if the row is not cut.
+        passage: number of the passage in its row, from 1, of `passages`.
     """
 
     text: str
@@ -80,8 +77,7 @@ class RowsSeen:
 class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
-    With `cut_rows` long rows are cut into passages. `unread` receives the names of documents that
-    cannot be read.
+    `unread` receives the names of documents that cannot be read.
     """
 
     sources: Sequence[Source]
@@ -168,9 +164,6 @@ def open_texts(
 
     A file of rows in a folder is left out if its beginning cannot be read. `keep` names other
     columns to read. With `cut_rows` long rows are cut into passages.
-
-    Raises:
-        UserError: an input cannot be read; the message has the reason.
     """
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
         sources = find_sources(inputs, Path(spool), reading.encoding, reading.layout)

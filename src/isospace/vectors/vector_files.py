@@ -1,8 +1,4 @@
-"""Files of vectors: Parquet with text or id, or npy.
-
-The numbers are the encoder's, in float32, or smaller ones (`operators.compression`).
-
-Folder of shards with a manifest of the finished shards, so that encoding can resume.
+"""Files of vectors, Parquet with text or id, or npy, and folders of shards, which can resume.
 
 A shard is written atomically, and then entered in the manifest with a hash. A shard without an
 entry, left by a kill, is made again.
@@ -55,11 +51,7 @@ class FileLayout:
         return pa.schema(fields, metadata={"isospace": json.dumps(self.settings)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Write vectors (n, dim) and their n texts or ids atomically; npy has vectors only.
-
-        Raises:
-            UserError: a vector is not finite.
-        """
+        """Write vectors (n, dim) and their texts or ids atomically; refuse vectors with NaN."""
         finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             raise UserError(
@@ -127,7 +119,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Manifest:
-    """Content of the manifest: the settings, and file -> hash of its bytes of finished shards."""
+    """Content of the manifest; `shards` maps each finished file to its hash."""
 
     isospace: str
     complete: bool
@@ -137,13 +129,9 @@ class Manifest:
 
 
 class Shards:
-    """The shards of one output; use them within `working_in`.
+    """The shards of one output, of `size` rows each except the last; use them within `working_in`.
 
-    A folder can resume with the same `settings` only. The last shard may have fewer than `size`
-    rows.
-
-    Raises:
-        UserError: the folder was begun with other settings, or is damaged.
+    Refuse a folder that was begun with other settings, or is damaged.
     """
 
     def __init__(
