@@ -59,9 +59,7 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
     assert process.wait() == -signal.SIGKILL, process.err
     left = files(killed.output)
     assert "part-00004.parquet" not in left
-    entered = json.loads(left["manifest.json"])
-    assert (entered["format"], entered["complete"]) == (3, False)
-    assert len(entered["shards"]) == 2
+    assert json.loads(left["manifest.json"])["format"] == 4
     assert any(name.endswith(".tmp") for name in left)  # torn in the middle of the third
     watched = Watched()
     encoded = module.encode(killed, watched)

@@ -20,7 +20,6 @@ from isospace.errors import UserError
 from isospace.system.cluster import connected, map_on_cluster, require_seen
 from isospace.system.files import (
     building_of,
-    file_hash,
     remove_building,
     remove_torn,
     require_writable,
@@ -111,7 +110,8 @@ def _encode_missing(
     shards: Shards,
     progress: Progress,
 ) -> Encoded:
-    before, done, speed, began = shards.rows_done, 0, 0.0, time.monotonic()
+    before = shards.rows - sum(map(shards.size, shards.missing))
+    done, speed, began = 0, 0.0, time.monotonic()
     if before:
         progress.line("encode", f"{before:,} of {shards.rows:,} rows were there already")
     with progress.bar("encode", shards.rows, before) as advance:
@@ -124,12 +124,11 @@ def _encode_missing(
 
         if task.config.engine == "local":
             for shard in missing:
-                shards.finish(*task.write(encoder, on_batch, shard))
+                task.write(encoder, on_batch, shard)
         else:
             begin = partial(_on_cluster, task)
-            for index, digest in map_on_cluster(begin, missing, task.config.workers):
+            for index in map_on_cluster(begin, missing, task.config.workers):
                 on_batch(shards.size(index))
-                shards.finish(index, digest)
             remove_torn(task.config.shard_folder)  # files of workers that died
     return Encoded(shards.rows, before, done, speed)
 
@@ -141,7 +140,7 @@ def _missing(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[_Shard]:
         shard = list(islice(rows, shards.size(index)))
         if len(shard) < shards.size(index):
             return  # the text is shorter now, and the digest of `seen` differs
-        if index not in shards.done:
+        if index in shards.missing:
             contents = [row.text for row in shard]
             keys = contents if texts.reading.id_column is None else [row.key for row in shard]
             yield _Shard(index, shards.path(index), contents, keys)
@@ -164,10 +163,8 @@ class _Task:
     config: EncodeConfig
     layout: FileLayout
 
-    def write(
-        self, encoder: Encoder, on_batch: Callable[[int], None], shard: _Shard
-    ) -> tuple[int, str]:
-        """Encode and write one shard; return its index and the hash of its file."""
+    def write(self, encoder: Encoder, on_batch: Callable[[int], None], shard: _Shard) -> int:
+        """Encode and write one shard; return its index."""
         vectors = encoder.embed(
             shard.texts,
             on_batch=on_batch,
@@ -176,10 +173,10 @@ class _Task:
             side=self.config.side,
         )
         self.layout.write(shard.path, shard.keys, vectors)
-        return shard.index, file_hash(shard.path)
+        return shard.index
 
 
-def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, str]]:
+def _on_cluster(task: _Task) -> Callable[[_Shard], int]:
     """Load the model on a machine of a cluster; return the function that writes a shard."""
     require_seen(task.config.shard_folder / MANIFEST)
     disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,7 +1,6 @@
 """Files of vectors, Parquet with text or id, or npy, and folders of shards, which can resume.
 
-A shard is written atomically, and then entered in the manifest with a hash. A shard without an
-entry, left by a kill, is made again.
+A shard is written atomically. A shard that a kill kept from being written is made by the next call.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from isospace.errors import UserError
 from isospace.operators.compression import compressed
 from isospace.operators.forms import Numbers
 from isospace.system import typed_json
-from isospace.system.files import atomic_path, file_hash, row_writer
+from isospace.system.files import atomic_path, row_writer
 
 
 @dataclass(frozen=True)
@@ -119,19 +118,18 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Manifest:
-    """Content of the manifest; `shards` maps each finished file to its hash."""
+    """Content of the manifest: the settings that work in the folder must have."""
 
     isospace: str
-    complete: bool
     settings: dict[str, Any]
-    shards: dict[str, str]
-    format: int = 3
+    format: int = 4
 
 
 class Shards:
     """The shards of one output, of `size` rows each except the last; use them within `working_in`.
 
-    Refuse a folder that was begun with other settings, or is damaged.
+    A folder that was begun with other settings is refused. A shard is finished if its file exists,
+    because files are written atomically. `missing` are the numbers of the others.
     """
 
     def __init__(
@@ -139,11 +137,11 @@ class Shards:
     ) -> None:
         self.folder, self.rows, self._size, self._suffix = folder, rows, size, suffix
         self._settings = {**settings, "rows": rows}
-        self.done: dict[int, str] = {}  # number of a finished shard -> hash
         if (folder / MANIFEST).is_file():
-            self._read()
+            self._require_same(self._read())
         else:
             self.write_manifest(folder / MANIFEST)
+        self.missing = [index for index in range(len(self)) if not self.path(index).is_file()]
 
     def __len__(self) -> int:
         return -(-self.rows // self._size)
@@ -156,37 +154,16 @@ class Shards:
         """Return the path of a shard."""
         return self.folder / f"part-{index:05d}{self._suffix}"
 
-    @property
-    def rows_done(self) -> int:
-        """Number of rows in the finished shards."""
-        return sum(map(self.size, self.done))
-
-    def finish(self, index: int, digest: str) -> None:
-        """Enter a written shard in the manifest."""
-        self.done[index] = digest
-        self.write_manifest(self.folder / MANIFEST)
-
     def write_manifest(self, path: Path) -> None:
-        """Write settings and finished shards to a JSON file."""
-        shards = {self.path(index).name: self.done[index] for index in sorted(self.done)}
-        complete = len(shards) == len(self)
-        typed_json.write(path, Manifest(version("isospace"), complete, self._settings, shards))
+        """Write the settings to a JSON file."""
+        typed_json.write(path, Manifest(version("isospace"), self._settings))
 
-    def _read(self) -> None:
+    def _read(self) -> Mapping[str, Any]:
         try:
-            manifest = typed_json.read(self.folder / MANIFEST, Manifest, "entries of a manifest")
+            path = self.folder / MANIFEST
+            return typed_json.read(path, Manifest, "entries of a manifest").settings
         except UserError as error:
             raise UserError(f"{error}. Remove {self.folder}, or give another `output`") from error
-        self._require_same(manifest.settings)
-        for index, shard in enumerate(map(self.path, range(len(self)))):
-            if shard.name not in manifest.shards or not shard.is_file():
-                continue  # the shard is made, or made again
-            self.done[index] = file_hash(shard)
-            if self.done[index] != manifest.shards[shard.name]:
-                raise UserError(
-                    f"{shard} is damaged: these are not the bytes that were written. Delete this "
-                    "file and run the same command again"
-                )
 
     def _require_same(self, settings: Mapping[str, Any]) -> None:
         for name, value in self._settings.items():
