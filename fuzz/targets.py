@@ -86,7 +86,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     """Read as a corpus, row by row, as queries, and as pairs to evaluate on."""
     from isospace.corpus import reading
     from isospace.corpus.records import read_rows, unreadable
-    from isospace.corpus.sources import file_source
+    from isospace.corpus.sources import file_source, find_sources
     from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
     from isospace.training.examples import rows_of_queries
 
@@ -95,7 +95,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     for encoding in ("utf-8", "utf-16", "latin-1"):
         config = CorpusConfig((str(path),), title_column="title", group="group", encoding=encoding)
         with _refusals():
-            sources = reading.find(config.corpus, folder, encoding, None)
+            sources = find_sources(config.corpus, folder, encoding)
             unreadable(sources, reading.columns(config))
             list(reading.read_documents(sources, config, {}, {}))
     for read in (rows_of_queries, load_own, load_pairs, load_scored_pairs):

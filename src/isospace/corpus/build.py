@@ -43,11 +43,12 @@ from isospace.corpus.groups import (
     group_key,
     group_names,
     key_groups,
+    linked,
     name_hash,
     split_groups,
     unit_of,
 )
-from isospace.corpus.lines import clean, folded, stage, write_lines
+from isospace.corpus.lines import Lines, clean, folded, write_lines
 from isospace.corpus.passages import LONGEST_WORD, document_sentences, language_of, passages_of
 from isospace.corpus.reading import columns, own_rows, read_documents
 from isospace.corpus.relations import (
@@ -142,13 +143,6 @@ class _Staging:
         return structure, keys[owners]
 
 
-def _document_groups(keys: NDArray[np.uint64], alike: Rows) -> Rows:
-    """Group documents by key, and join groups with `alike` documents, (pair, 2)."""
-    own = key_groups(keys)
-    pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
-    return components(pairs)[: len(own)]
-
-
 def alike_documents(documents: Rows, repeats: Rows, passages: Rows) -> Rows:
     """Pair documents that share half or more of the passages of the shorter one, (pair, 2).
 
@@ -240,6 +234,13 @@ class Builder:
         else:
             self._of_documents()
 
+    def _keep(self, text: Lines, rows: Rows) -> tuple[Lines, str]:
+        """Write the lines of the corpus; return them and their hash."""
+        with (self.folder / "texts.txt").open("w+b") as file:
+            kept, _, digest = write_lines((text[row] for row in rows), file)
+        np.save(self.folder / "offsets.npy", kept.offsets)
+        return kept, digest
+
     def _finish(
         self,
         count: int,
@@ -317,14 +318,14 @@ class Builder:
         count = len(references)
         staging = _Staging(config, self.counts)
         with tempfile.TemporaryFile(dir=folder) as staged:
-            text, hashes = stage(chain(references, staging.lines(documents)), staged)
+            text, hashes, _ = write_lines(chain(references, staging.lines(documents)), staged)
             structure, keys = staging.structure()
             passages = count + structure.passages
             near = config.near_duplicates
             kept, repeats, counts = select_passages(text, hashes, count, passages, near)
             self.counts |= counts
             alike = alike_documents(structure.documents, repeats - count, structure.passages)
-            groups = _document_groups(keys, alike)[structure.documents[kept - count]]
+            groups = linked(key_groups(keys), alike)[structure.documents[kept - count]]
             amount = min(config.held_out, len(kept) // 10)
             same = kept if near or not amount else same_texts(text, kept, hashes[kept])
             if not near:  # equal passages were kept: they belong together
@@ -334,7 +335,7 @@ class Builder:
                 hashes[kept][:, None], same[:, None], groups, amount, largest=largest
             )
             lines = count + structure.around(kept - count)
-            final, digest = write_lines(folder, text, lines)
+            final, digest = self._keep(text, lines)
             places = np.searchsorted(lines, kept)
             held_groups = group_names(groups[held], hashes[kept][held, None])
         held, train, same, content = places[held], places[train], kept, (digest, pairs)
@@ -362,10 +363,10 @@ class Builder:
         width = len(config.columns)
         with tempfile.TemporaryFile(dir=folder) as staged:
             usable = self._usable(keys, labels)
-            text, hashes = stage(chain(references, usable), staged)
+            text, hashes, _ = write_lines(chain(references, usable), staged)
             lines, counts = select_examples(text, hashes, len(references), width)
             self.counts |= counts
-            _, digest = write_lines(folder, text, lines)
+            _, digest = self._keep(text, lines)
             examples = hashes[lines].reshape(-1, width)
             count = min(config.held_out, len(examples) // 10)
             same = same_texts(text, lines, hashes[lines]).reshape(examples.shape)

@@ -145,21 +145,12 @@ def near_clusters(texts: Texts, rows: Rows) -> Rows:
     >>> near_clusters(cats, np.arange(3)).tolist()
     [0, 1, 0]
     """
-    least = np.arange(len(rows))
-
-    def root(place: int) -> int:
-        while (above := int(least[place])) != place:
-            least[place] = least[above]
-            place = above
-        return place
-
+    near: set[tuple[int, int]] = set()
     for one, other in _possible_pairs(texts, rows):
-        low, high = sorted((root(one), root(other)))
-        if low != high and jaccard(texts[rows[one]], texts[rows[other]]) >= THRESHOLD:
-            least[high] = low
-    for place in np.flatnonzero(least != np.arange(len(rows))):
-        least[place] = root(int(place))
-    return least
+        pair = texts[rows[one]], texts[rows[other]]
+        if (one, other) not in near and jaccard(*pair) >= THRESHOLD:
+            near.add((one, other))
+    return first_equal(linked(np.arange(len(rows)), np.array([*near], np.int64)))
 
 
 def _possible_pairs(texts: Texts, rows: Rows) -> Iterator[tuple[int, int]]:
@@ -187,7 +178,7 @@ def _in_parts(texts: Texts, rows: Rows) -> Iterator[list[list[str]]]:
         yield part
 
 
-def first_equal(keys: NDArray[np.uint64]) -> Rows:
+def first_equal(keys: NDArray[np.uint64] | Rows) -> Rows:
     """Return for each key the position of the first key equal to it, (n,).
 
     >>> first_equal(np.array([7, 5, 7, 7], dtype=np.uint64)).tolist()
@@ -265,6 +256,16 @@ def components(texts: Rows) -> Rows:
     links = coo_array((np.ones(len(nodes), np.int8), (rows, nodes)), shape=(size, size))
     labels: Rows = connected_components(links, directed=False)[1][:count]
     return np.unique(labels, return_inverse=True)[1]
+
+
+def linked(groups: Rows, links: Rows) -> Rows:
+    """Join the groups (row,) of rows that `links`, (link, 2), connect.
+
+    >>> linked(np.array([0, 0, 1, 2]), np.array([[3, 1]])).tolist()
+    [0, 0, 1, 0]
+    """
+    pairs = np.concatenate([np.stack([groups, groups], axis=1), groups[links].reshape(-1, 2)])
+    return components(pairs)[: len(groups)]
 
 
 def cut(groups: Rows, parts: Rows, largest: int) -> Rows:

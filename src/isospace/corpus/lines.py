@@ -73,30 +73,17 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def stage(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:
-    """Write texts to a file; return them as lines, with a 64-bit hash of each."""
-    hashes = bytearray()
+def write_lines(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64], str]:
+    """Write texts to a file; return them as lines, a 64-bit hash of each, and a hash of all."""
+    hashes, content = bytearray(), blake2b(digest_size=16)
     offsets = array("q", [0])
     for text in texts:
         line = text.encode()
         hashes += blake2b(line, digest_size=8).digest()
+        content.update(line + b"\n")
         offsets.append(offsets[-1] + file.write(line + b"\n"))
     file.flush()
-    return Lines(file, np.array(offsets)), np.frombuffer(hashes, dtype="<u8")
-
-
-def write_lines(folder: Path, text: Lines, rows: NDArray[np.int64]) -> tuple[Lines, str]:
-    """Write some lines into the folder of a corpus; return the written lines and their hash."""
-    content = blake2b(digest_size=16)
-    offsets = np.concatenate([[0], np.cumsum(np.diff(text.offsets)[rows])])
-    np.save(folder / "offsets.npy", offsets)
-    with (folder / "texts.txt").open("w+b") as file:
-        for row in rows:
-            line = text[row].encode() + b"\n"
-            content.update(line)
-            file.write(line)
-        file.flush()
-        return Lines(file, offsets), content.hexdigest()
+    return Lines(file, np.array(offsets)), np.frombuffer(hashes, "<u8"), content.hexdigest()
 
 
 class Tokens:

@@ -71,10 +71,17 @@ def read_document(content: bytes, format: str, encoding: str | None = None) -> D
         ) from None
     try:
         draft: Draft = reader.read(content, encoding)
+    except UnreadableDocument:
+        raise
     except RecursionError:
         raise UnreadableDocument(
-            "Its elements are nested too deeply. Simplify it, or convert it to plain text."
+            "It has elements that are nested too deeply. Convert it to text."
         ) from None
+    except Exception as error:  # a damaged file can fail anywhere in its parser
+        kind = type(error).__name__
+        raise UnreadableDocument(
+            f"It is damaged, or not a file of {format} ({kind}: {first_line(error)})."
+        ) from error
     return draft.finish()
 
 

@@ -22,7 +22,6 @@ import pypdf
 from isospace.corpus.formats import Draft, UnreadableDocument
 from isospace.corpus.formats.text import display_width, joined, vocabulary
 from isospace.corpus.lines import clean
-from isospace.errors import first_line
 from isospace.system.progress import log_level
 
 HEADING_SIZE = 1.15
@@ -54,25 +53,16 @@ class _Line:
 def read(content: bytes, encoding: str | None) -> Draft:
     """Read PDF; the title is the file's property, else the text in the largest letters."""
     draft = Draft()
-    try:
-        reader = pypdf.PdfReader(io.BytesIO(content))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadableDocument("It is encrypted. Save a copy without a password.")
-        pages = [_page_lines(page) for page in reader.pages]
-        named = clean(str((reader.metadata and reader.metadata.title) or ""))
-        outline = {_key(title): level for title, level in _outline(reader.outline, 1)}
-    except UnreadableDocument:
-        raise
-    except Exception as error:  # damaged files can fail anywhere in the parser
-        kind = type(error).__name__
+    reader = pypdf.PdfReader(io.BytesIO(content))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise UnreadableDocument("It is encrypted. Save a copy without a password.")
+    pages = [_page_lines(page) for page in reader.pages]
+    if not any(pages):
         raise UnreadableDocument(
-            f"It is not a PDF, or it is damaged ({kind}: {first_line(error)})."
-        ) from None
-    if not any(line.text for page in pages for line in page):
-        raise UnreadableDocument(
-            "It has pictures of text, but no text. Run text recognition first, for instance "
-            "OCRmyPDF."
+            "It has pictures of text, but no text. Run text recognition first, such as OCRmyPDF."
         )
+    named = clean(str((reader.metadata and reader.metadata.title) or ""))
+    outline = {_key(title): level for title, level in _outline(reader.outline, 1)}
     draft.title = "" if _NO_TITLE.fullmatch(named) else named
     _add(draft, _without_page_lines(draft, pages), outline)
     return draft

@@ -16,12 +16,10 @@ from typing import Any, ClassVar
 from docutils import nodes, utils
 from docutils.core import publish_doctree, publish_from_doctree
 from docutils.parsers.rst import Directive, directives, roles
-from docutils.utils import SystemMessage
 from docutils.writers.html5_polyglot import Writer
 
-from isospace.corpus.formats import NAVIGATION, Draft, UnreadableDocument, decode
+from isospace.corpus.formats import NAVIGATION, Draft, decode
 from isospace.corpus.formats.html import add_html
-from isospace.errors import first_line
 
 _SETTINGS = {
     "_disable_config": True,
@@ -68,13 +66,9 @@ def read(content: bytes, encoding: str | None) -> Draft:
     text = decode(content, encoding)
     draft = Draft()
     with _LOCK, _lenient():
-        try:
-            tree = publish_doctree(text, settings_overrides=_SETTINGS | {"draft": draft})
-            _simplify(tree)
-            html = publish_from_doctree(tree, writer=Writer(), settings_overrides=_SETTINGS)
-        except (SystemMessage, ValueError, AttributeError, AssertionError, IndexError) as error:
-            # Directives with unexpected content can fail inside the parser.
-            raise UnreadableDocument(f"docutils cannot parse it ({first_line(error)}).") from None
+        tree = publish_doctree(text, settings_overrides=_SETTINGS | {"draft": draft})
+        _simplify(tree)
+        html = publish_from_doctree(tree, writer=Writer(), settings_overrides=_SETTINGS)
     add_html(draft, html)
     return draft
 

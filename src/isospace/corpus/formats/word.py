@@ -15,7 +15,6 @@ from docx.text.paragraph import Paragraph
 
 from isospace.corpus.formats import NAVIGATION, TOO_LARGE, Draft, UnreadableDocument, is_text
 from isospace.corpus.lines import clean
-from isospace.errors import first_line
 from isospace.system.files import most_unpacked
 
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
@@ -31,21 +30,13 @@ _COUNTED = {
 
 def read(content: bytes, encoding: str | None) -> Draft:
     """Read Word; the title is text of style Title, the file's property or the first Heading 1."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as parts:
-            size = sum(part.file_size for part in parts.infolist())
-        if size > most_unpacked(len(content)):
-            raise UnreadableDocument(f"{TOO_LARGE}, save it again in a word processor, or as text.")
-        document = docx.Document(io.BytesIO(content))
-        named = clean(document.core_properties.title or "")
-        return _draft(list(_read(document, document.element.body)), named)
-    except UnreadableDocument:
-        raise
-    except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
-        kind = type(error).__name__
-        raise UnreadableDocument(
-            f"It is not a Word document, or it is damaged ({kind}: {first_line(error)})."
-        ) from None
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        size = sum(part.file_size for part in parts.infolist())
+    if size > most_unpacked(len(content)):
+        raise UnreadableDocument(f"{TOO_LARGE}, save it again in a word processor, or as text.")
+    document = docx.Document(io.BytesIO(content))
+    named = clean(document.core_properties.title or "")
+    return _draft(list(_read(document, document.element.body)), named)
 
 
 def _read(document: Document, above: Any) -> Iterator[Paragraph | Table]:
