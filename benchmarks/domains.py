@@ -183,7 +183,7 @@ class _Study:
         self.source, self.folder = SOURCES[unit.corpus], options.folder
         self.tokens = options.tokens
         self.config = self._set(pairs(self.source, self.folder, self.base))
-        self.data = load_data(self.config, other_text_selects=True)
+        self.data = load_data(self.config)
         self.sets: dict[str, TextPairs] = {
             TEST: self.data.benchmark.pairs,
             VALIDATION: self.data.held_out.pairs,
@@ -192,7 +192,7 @@ class _Study:
         }
         tasks = load_sts_data(str(options.sts)) if options.sts else {}
         own = OtherText.make(self.data.corpus, (), tasks)
-        self.sts = OtherText({}, {}, own.sts, own.known, (), "")
+        self.sts = OtherText({}, {}, own.sts, own.known, "")
         self.encoder = base_encoder(self.config)
         drop_normalize(self.encoder)
         self.encode = cached(self.encoder, cache_folder())

@@ -221,7 +221,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 def on_corpus(corpus: str, folder: Path) -> OnCorpus:
     """Read a corpus and score the base model; texts and vectors come from the cache."""
     config = pairs(SOURCES[corpus], folder)
-    data = load_data(config, other_text_selects=True)
+    data = load_data(config)
     encoder = base_encoder(config)
     drop_normalize(encoder)
     encode = cached(encoder, cache_folder())

@@ -103,7 +103,7 @@ def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
         budget=(TOKENS, "tokens"),
     )
     run = (adapt(resume=output) if begun(output) else adapt(config)).run
-    data = load_data(run.config, other_text_selects=True)
+    data = load_data(run.config)
     weights = checkpoint.load(output / QUERY_WEIGHTS)["weights"]
     encoders = CandidateEncoders.load(run.config, data.corpus, queries_only=True)
     encoders = replace(encoders, trained=weights, folder=output / "vectors")

@@ -162,7 +162,7 @@ def test_adapt(small_split, prompted, tmp_path):
     finished = isospace.adapt(config)
     run, results, searched = finished.run, finished.results, read_candidates(finished.run.folder)
     tried = {one.name: one for one in searched.candidates}
-    data = load_data(run.config, other_text_selects=True)
+    data = load_data(run.config)
     chooses, judged = hard_pairs(data.corpus, data.held_out), data.benchmark.pairs
     definitions = data.other_text.validation_pairs["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))

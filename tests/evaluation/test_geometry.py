@@ -15,7 +15,6 @@ from isospace.evaluation.geometry import (
     describe,
     effective_rank,
     evaluate_geometry,
-    isoscore,
     mean_cosine,
     neighbour_overlap,
     uniformity,
@@ -97,24 +96,6 @@ def test_pairs_from_four_on_are_positive_and_each_sentence_counts_once():
 
 DRAWS = np.random.default_rng(0)
 DRAWN = DRAWS.normal(size=(31, 6)) @ DRAWS.normal(size=(6, 6)) + 0.5
-
-
-def isoscore_by_steps(x):
-    """Algorithm 1 of Rudman et al., step after step."""
-    n = x.shape[1]
-    _, vectors = np.linalg.eigh(np.cov(x.T))
-    variances = np.diag(np.cov((x @ vectors).T))
-    normalised = np.sqrt(n) * variances / np.sqrt(sum(v * v for v in variances))
-    defect = np.sqrt(sum((v - 1) ** 2 for v in normalised)) / np.sqrt(2 * (n - np.sqrt(n)))
-    share = (n - defect**2 * (n - np.sqrt(n))) ** 2 / n**2
-    return (n * share - 1) / (n - 1)
-
-
-@pytest.mark.parametrize("x", [DRAWN, DRAWN[:4]])
-def test_isoscore_equals_the_algorithms_steps(x):
-    assert isoscore(x) == pytest.approx(isoscore_by_steps(x), rel=1e-9)
-    rotation, _ = np.linalg.qr(DRAWS.normal(size=(6, 6)))
-    assert isoscore(7 * x @ rotation - 100) == pytest.approx(isoscore(x), rel=1e-9)
 
 
 @pytest.mark.filterwarnings("error")

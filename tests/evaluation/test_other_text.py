@@ -21,7 +21,6 @@ from isospace.evaluation.other_text import (
     require_other_text,
 )
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import load_sts_data
 from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder
@@ -141,19 +140,7 @@ def test_sts_is_the_average_of_the_test_sets(tasks):
     assert again["STS"].by_seed == found.measure(encode)["STS"].by_seed
 
 
-def test_sts_pairs_that_choose_do_not_judge(tasks):
-    benchmark, second = tasks["STSBenchmark"], ("5 b", "6 e", "7 e", "8 e")
-    dev = ScoredPairs("dev", ("0 a",) * 4, second, np.array([4.0, 3.0, 2.0, 1.0]), "own file")
-    with_dev = {**tasks, "STSBenchmark": STSSet("STSBenchmark", {**benchmark.subsets, "dev": dev})}
-    found = OtherText.make(LINES, tasks=with_dev, selects=True)
-    # "0 a" and "5 b" are a test pair; so are all dev pairs of SICK-R. All test pairs judge.
-    [selecting] = found.dev
-    assert (selecting.second, selecting.gold.tolist()) == (second[1:], [3.0, 2.0, 1.0])
-    judging = found.measure(encode)["STS"].by_seed
-    assert judging == OtherText.make(LINES, tasks=tasks).measure(encode)["STS"].by_seed
-    assert "STS" in found.measure(encode, "validation")
-    assert not OtherText.make(LINES, tasks=tasks, selects=True).dev
-    assert "STS" not in OtherText.make(LINES, tasks=tasks).measure(encode, "validation")
+def test_sts_pairs_among_the_labels_do_not_judge(tasks):
     [year] = (p for p in tasks["STS12"].subsets.values() if p.name.endswith("MSRpar"))
     labels = ScoredPairs("labels", year.second[:1], year.first[:1], np.array([1.0]), "own file")
     without = OtherText.make(LINES, tasks=tasks, labels=labels)

@@ -48,7 +48,6 @@ FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
 SHOWN = 10
 """Number of queries that gained most, and of those that lost most."""
-_DEV_SETS = "dev sets of STS, which limit the drop"
 
 
 @dataclass(frozen=True)
@@ -280,7 +279,6 @@ def finish(
         "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.name,
         among,
     )
-    results = replace(results, labels=_DEV_SETS if data.other_text.dev else None)
     better, worse = _changed(search, tried, base, adapted)
     searched = replace(
         tried.results(baselines, selected),

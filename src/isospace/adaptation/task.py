@@ -152,7 +152,7 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     require_settings(smallest)
     if config.queries is not None and smallest.queries is None:
         rows_of_queries(config.queries)
-    data = load_data(smallest, other_text_selects=True)
+    data = load_data(smallest)
     folds = None
     if config.pairs is None:
         folds = Folds.divide(data.corpus, data.benchmark, config.text.test_relation)

@@ -132,8 +132,7 @@ class Passes:
         mapped = tokens(*encoders.fit_texts, max_length=task.training.max_length)
         if task.folds is not None:  # maps are fitted again without each part
             mapped *= 1 + FOLDS
-        dev = [text for one in other.dev for text in (*one.first, *one.second)]
-        selecting = of_sets(other.validation_pairs.values()) + tokens((None, dev))
+        selecting = of_sets(other.validation_pairs.values())
         *own, sts = benchmark.asked
         others = of_sets(other.test_pairs.values()) + tokens(sts)
         return cls(

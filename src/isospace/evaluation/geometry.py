@@ -129,31 +129,6 @@ def normalised(x: Embeddings) -> FloatArray:
     return array / np.where(norms > 0, norms, 1.0)
 
 
-def isoscore(x: Embeddings) -> float:
-    r"""Return the share of directions that the variance spreads over, 0 to 1 (isotropic).
-
-    $\iota = \frac{1}{d-1} \left( (\sum_k \lambda_k)^2 / \sum_k \lambda_k^2 - 1 \right)$ with the d
-    eigenvalues $\lambda$ of the covariance. If k of d directions are used evenly, the score is
-    $(k-1) / (d-1)$.
-
-    Source: Rudman et al. 2022, algorithm 1, whose steps are equal to this formula.
-
-    Compare encoders on the same sentences, because few sentences look anisotropic: n draws of an
-    isotropic Gaussian have about $1 / (1 + d / n)$. Collapsed embeddings (all rows equal) have 0.
-
-    >>> isoscore(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
-    0.5
-    """
-    values = as_array(x)
-    dim = values.shape[1]
-    centred = values - values.mean(0)
-    if np.linalg.norm(centred) <= COLLAPSED * np.linalg.norm(values):
-        return 0.0
-    covariance = centred.T @ centred
-    directions = np.trace(covariance) ** 2 / (covariance * covariance).sum()
-    return float((directions - 1) / (dim - 1))
-
-
 def describe(x: Embeddings) -> dict[str, float]:
     """Return sentences, dim, and all measures of one array, ready for JSON.
 
@@ -167,7 +142,6 @@ def describe(x: Embeddings) -> dict[str, float]:
         "dim": dim,
         "effective_rank": effective_rank(values),
         "mean_cosine": mean_cosine(values),
-        "isoscore": isoscore(values),
         "uniformity": uniformity(values),
     }
 

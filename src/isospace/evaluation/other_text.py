@@ -1,10 +1,10 @@
 """Small sets of other text, which show what a model loses outside its corpus.
 
 isospace carries two sets (`data/`, made by benchmarks/other_text_sets.py). Docstrings pair a
-summary with the next paragraph. Definitions pair a word with its text in a dictionary. The STS sets
-are added if there is data for them, and so are held-out pairs of other corpora that the user names.
-Each set has validation pairs, which may select, and test pairs, which measure the gain. The two
-parts share no group.
+summary with the next paragraph. Definitions pair a word with its text in a dictionary. The user can
+name other corpora, of which the held-out pairs are used. Each of these sets has validation pairs,
+which may select, and test pairs, which measure the gain. The two parts share no group. The STS sets
+are measured too if there is data for them.
 """
 
 from __future__ import annotations
@@ -35,16 +35,13 @@ from isospace.evaluation.retrieval import (
 )
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
-    DEV_SPLITS,
     UNSEEN,
     UnseenItems,
     evaluate_sts,
-    numbered_sentences,
-    pair_cosines,
     paper_cosines,
     sts_test_pairs,
 )
-from isospace.statistics.gains import Gain, Scores, average, gain, spearman_scores
+from isospace.statistics.gains import Gain, Scores, gain
 from isospace.system.files import cache_folder
 
 Part = Literal["validation", "test"]
@@ -70,7 +67,6 @@ class OtherText:
         validation_pairs: set -> pairs that may select. Sets too small to split are missing.
         sts: the test pairs of the seven STS sets; empty if one of the sets cannot be scored.
         known: the STS test pairs that are scored.
-        dev: dev sets of STS that may select, without the STS test pairs among them.
         left_out: the reason why a carried set is not measured.
     """
 
@@ -78,7 +74,6 @@ class OtherText:
     validation_pairs: Mapping[str, TextPairs]
     sts: Mapping[str, STSSet]
     known: UnseenItems
-    dev: tuple[ScoredPairs, ...]
     left_out: str
 
     @classmethod
@@ -88,12 +83,10 @@ class OtherText:
         folders: Sequence[str] = (),
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
-        selects: bool = False,
     ) -> OtherText:
         """Return the sets of other text for a corpus.
 
-        The carried docstrings are left out if the corpus holds docstrings. With `selects` the STS
-        dev sets are validation pairs.
+        The carried docstrings are left out if the corpus holds docstrings.
         """
         test: dict[str, TextPairs] = {}
         validation: dict[str, TextPairs] = {}
@@ -113,10 +106,9 @@ class OtherText:
             else:
                 validation[name], test[name] = carried(name, "validation"), carried(name, "test")
         sts = {name: task.test_only() for name, task in (tasks or {}).items()}
-        dev = _dev_sets(tasks or {}, sts) if selects else ()
         labelled = np.array([], np.int64) if labels is None else labels.ids()
         known = UnseenItems.of_test_pairs(sts_test_pairs(sts, labelled))
-        return cls(test, validation, sts if known.complete else {}, known, dev, left_out)
+        return cls(test, validation, sts if known.complete else {}, known, left_out)
 
     @property
     def described(self) -> str:
@@ -126,7 +118,6 @@ class OtherText:
         seen = sum(int((~unseen).sum()) for unseen in self.known.unseen.values())
         if self.sts and seen:
             parts.append(f"without {seen:,} pairs that the labels hold")
-        parts += ["the labelled dev sets select"] if self.dev else []
         if parts:
             words.insert(0, f"{self._sts_name} ({', '.join(parts)})")
         return "; ".join([", ".join(words), *filter(None, [self.left_out])])
@@ -140,10 +131,7 @@ class OtherText:
         STS sets; its cosines are used, so that no STS test pair is encoded again.
         """
         found: dict[str, Scores] = {}
-        if part == "validation":
-            if self.dev:
-                found[STS] = self._average_of_dev(encode)
-        elif self.sts:
+        if part == "test" and self.sts:
             result = None if measured is None else measured.sts
             result = result or evaluate_sts(encode, self.sts)
             scores = self.known.scores([paper_cosines(self.sts, result.cosines)])
@@ -157,8 +145,7 @@ class OtherText:
     def asked(self) -> tuple[Asked, ...]:
         """The texts that `measure` encodes, except the STS test sets."""
         sets = [*self.validation_pairs.values(), *self.test_pairs.values()]
-        dev = [text for pairs in self.dev for text in (*pairs.first, *pairs.second)]
-        return (*(one for pairs in sets for one in pairs.asked), (None, dev))
+        return tuple(one for pairs in sets for one in pairs.asked)
 
     def items(self, found: Mapping[str, Scores]) -> Items:
         """Return the values of each test pair for a file; `gains_over` reads them.
@@ -181,14 +168,6 @@ class OtherText:
     def _sts_name(self) -> str:
         """Name of the STS average, which differs if some pairs are left out."""
         return (self.known.shown("Avg") or "Avg").replace("Avg", STS)
-
-    def _average_of_dev(self, encode: Encode) -> Scores:
-        """Average the Spearman correlations of the dev sets, which may share sentences."""
-        columns = {str(place): [pairs] for place, pairs in enumerate(self.dev)}
-        sentences = numbered_sentences(columns).values()
-        cosines = pair_cosines(encode, self.dev)
-        parts = zip(self.dev, cosines, sentences, strict=True)
-        return average([spearman_scores(own[None], one.gold, same) for one, own, same in parts])
 
 
 def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
@@ -231,7 +210,7 @@ class OtherTextScores:
 def other_text_scores(
     before: Mapping[str, Scores], after: Mapping[str, Scores]
 ) -> dict[str, OtherTextScores]:
-    """Return set -> scores and gain, given the results of `OtherText.measure` for both models."""
+    """Return set -> scores and gain, given `OtherText.measure` of both models."""
     return {
         name: OtherTextScores(base.mean, after[name].mean, gain(after[name], base))
         for name, base in before.items()
@@ -254,12 +233,12 @@ def other_text_rows(
 
 
 def other_text_words(gains: Mapping[str, Gain]) -> str:
-    """Return a list of the gains in points with 95 % intervals; empty if there are no gains."""
+    """Return a list of the gains in points with 95 % intervals; empty without gains."""
     return ", ".join(f"{name} {found.points}" for name, found in gains.items())
 
 
 def other_text_sentence(gains: Mapping[str, Gain]) -> str:
-    """Return the gains of `other_text_words` as a sentence; empty if there are none."""
+    """Return the list of `other_text_words` as a sentence."""
     words = other_text_words(gains)
     return f"On other text: {words}." if words else ""
 
@@ -298,13 +277,11 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
 
 
 def _has_docstrings(corpus: Corpus) -> bool:
-    """Return true if a corpus holds pairs of docstrings."""
     trained = corpus.related is not None and Role.SUMMARY in corpus.related.structure.roles
     return trained or corpus.pairs.relation == SUMMARY_NEXT
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return true if two names refer to the same text, or one to a part of the other."""
     a, b = map(_place, (one, other))
     return a.is_relative_to(b) or b.is_relative_to(a)
 
@@ -314,19 +291,3 @@ def _place(name: str) -> PurePath:
     if name in ("-", DOCSTRINGS):
         return PurePath(name)
     return Path(name.partition(":")[2] if is_docstrings(name) else name).resolve()
-
-
-def _dev_sets(tasks: Mapping[str, STSSet], tests: Mapping[str, STSSet]) -> tuple[ScoredPairs, ...]:
-    """Return the STS dev sets without pairs of the test sets.
-
-    Three quarters of the dev pairs of STS-B are also test pairs of an STS set.
-    """
-    tested = [pairs.ids() for task in tests.values() for pairs in task.subsets.values()]
-    found = []
-    for name in DEV_SPLITS.values():
-        pairs = tasks[name].subsets.get("dev") if name in tasks else None
-        if pairs is not None:
-            places = np.flatnonzero(~np.isin(pairs.ids(), np.concatenate(tested)))
-            if len(places) > 1:
-                found.append(pairs.take(places.tolist()))
-    return tuple(found)

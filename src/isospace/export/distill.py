@@ -269,7 +269,7 @@ def _load(config: DistillConfig, progress: Progress) -> _Task:
     settings = text_settings(config, run)
     encoder = load_encoder(config.model)
     require_one_way(encoder.prompts, config.model, "distillation")
-    data = load_data(replace(settings, model=config.model), other_text_selects=True)
+    data = load_data(replace(settings, model=config.model))
     say_corpus(data.corpus, settings.pairs is not None, progress)
     encode = remembering(cached(encoder, cache_folder(), progress=progress))
     return _Task(config, settings, run, encoder, encode, data, progress)

@@ -32,10 +32,6 @@ MEASURES = {
         "effective rank",
         "Number of directions that the vectors use. More is more even.",
     ),
-    "isoscore": (
-        "IsoScore",
-        "Share of the directions that the variance spreads over, 0 to 1. Higher is more even.",
-    ),
     "mean_cosine": (
         "mean cosine",
         "Mean cosine of two different texts. Near 0 is even; near 1 all texts look alike.",

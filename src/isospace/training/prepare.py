@@ -250,10 +250,9 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
         progress.line("test pairs", corpus.described_pairs)
 
 
-def load_data(config: TrainConfig, other_text_selects: bool = False, trains: bool = True) -> Data:
+def load_data(config: TrainConfig, trains: bool = True) -> Data:
     """Read the user's own files, then the corpus, and split its held-out pairs.
 
-    `other_text_selects`: keep a part of other text, such as the STS dev sets, for selection.
     `trains`: refuse text that is too little to train on, or that has a single label.
     """
     resolve(config.model)  # a name that leads nowhere is refused before a long text is read
@@ -269,7 +268,7 @@ def load_data(config: TrainConfig, other_text_selects: bool = False, trains: boo
             f"{corpus.classes[0]}. Give two or more different labels"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
-    other_text = OtherText.make(corpus, config.other_text, tasks, labels, other_text_selects)
+    other_text = OtherText.make(corpus, config.other_text, tasks, labels)
     return Data(benchmark, held_out, corpus, other_text)
 
 
