@@ -86,14 +86,6 @@ def test_of_several_names_the_plainest_is_read(tmp_path, header, kind, columns):
     assert (file.kind, file.columns) == (kind, columns)
 
 
-@pytest.mark.parametrize(("header", "kind"), [("question,reply", None), ("id,Title,text", "pairs")])
-def test_a_header_that_is_half_known_is_no_row(tmp_path, header, kind):
-    rows = "".join(f"{','.join(f'{name} no {i}' for name in header.split(','))}\n" for i in "12")
-    path = write(tmp_path / "f.csv", f"{header}\n{rows}")
-    with pytest.raises(UserError, match=r"f\.csv:1: .* column names"):
-        read_user_file(path, kind)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -117,7 +109,6 @@ by_page = partial(load_pairs, group="page")
         (load_own, "f.jsonl", '{"id": 1, "x": "a", "y": "b", "z": "c"}\n' * 2, r"4 columns \(id, x, y, z\)"),
         (load_own, "f.jsonl", '{"text": "a", "label": null}\n{"text": "b", "label": 1}', r":1: None"),
         (load_own, "f.tsv", "a\tb\t3\nc\td\t3\n", r"f\.tsv: .*score 3"),
-        (load_own, "f.csv", "text,label\na,x\nb,x\n", r"f\.csv:1: text, label look like column"),
         (load_own, "f.csv", "title,body,label\na,b,1\nc,d,2\n", r"a text with its class"),
         (load_pairs, "f.csv", "q,same\nr,same\n", "'same'"),
         (load_scored_pairs, "p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: .*'much'"),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from itertools import pairwise
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +23,6 @@ _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[
 
 # Joiners that `normalise` leaves. In Arabic script U+200C separates words, as a space does.
 _JOINER = re.compile("[\u200b\u200d]|(?<![\u0600-\u06ff\u0750-\u077f])\u200c")
-
-
-def _bm25s() -> Any:
-    """Import bm25s without JAX, when the first index is made.
-
-    If JAX is installed, bm25s runs it on import. JAX then takes three quarters of the GPU's memory,
-    and fails if another process has done the same. isospace does not need JAX.
-    """
-    if "bm25s" not in sys.modules:
-        modules = cast(dict[str, Any], sys.modules)
-        known = {"jax": modules["jax"]} if "jax" in modules else {}
-        modules["jax"] = None
-        try:
-            return import_module("bm25s")
-        finally:
-            del modules["jax"]
-            modules.update(known)
-    return sys.modules["bm25s"]
 
 
 def bm25_terms(text: str) -> list[str]:
@@ -80,7 +60,11 @@ class BM25:
             [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in bm25_terms(text)]
             for text in texts
         ]
-        self._index = _bm25s().BM25()
+        # bm25s runs JAX if that is installed, and JAX would take most of the GPU's memory.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        import bm25s
+
+        self._index = bm25s.BM25()
         # The import of bm25s sets the level of its logger to DEBUG.
         with log_level("bm25s", logging.WARNING):
             if self._vocabulary:

@@ -64,12 +64,9 @@ _DISCOUNTED = np.concatenate([[0.0], np.cumsum(_DISCOUNTS)])
 class JudgedQueries:
     """Queries, the documents that are ranked for each of them, and graded judgements.
 
-    Attributes:
-        judgements: for each query: position of a document -> grade. Positions behind the last
-            document refer to missing documents, which are never found.
-        ignored: for each query the position of a document that is not ranked, or -1; empty if no
-            query has such a document.
-        notes: remarks on the data, for the protocol.
+    `judgements` have the grade of each judged document by its position; positions behind the last
+    document refer to missing ones, which are never found. `ignored` has for each query the position
+    of a document that is not ranked, or -1. `notes` are remarks for the protocol.
     """
 
     queries: tuple[str, ...]
@@ -103,11 +100,9 @@ class JudgedQueries:
 def measure_ranking(
     blocks: Iterable[tuple[int, NDArray[Any]]], judgements: Sequence[Mapping[int, float]]
 ) -> dict[str, FloatArray]:
-    """Return every measure of each query, `(query,)`, 0 to 1.
+    """Return every measure of each query, `(query,)`, by scores (query, document) in blocks.
 
-    `blocks` are the row of a block's first query, and scores (query, document), as
-    `nearest.product_blocks` yields them. Documents with -inf are not ranked. `judgements` are as in
-    `JudgedQueries`.
+    Documents with -inf are not ranked.
 
     >>> scores = np.array([[0.9, 0.5, 0.1]])
     >>> found = measure_ranking([(0, scores)], [{1: 1.0}])
@@ -149,8 +144,7 @@ def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, flo
 def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count for each score in `own` the better documents, and the tied ones including itself.
 
-    Counts of better documents are exact up to `_DEEPEST`, as no measure looks at lower ranks. A
-    score of -inf (not ranked) has at least `_DEEPEST` better documents.
+    Counts of better documents are exact up to `_DEEPEST`, as no measure looks at lower ranks.
     """
     near = scores
     if len(scores) > _DEEPEST:
@@ -194,11 +188,6 @@ def load_judged(folder: Path, split: str | None = None) -> JudgedQueries:
     if len(grades) < 2:
         found = number_of(len(grades), "judged queries")
         raise UserError(f"{source.name}: {found}; expected two or more")
-    if all(grade <= 0 for of in grades.values() for grade in of.values()):
-        raise UserError(
-            f"{source.name}: no grade is above 0, so no document is relevant to any query. Mend "
-            "the grades"
-        )
     places = {key: place for place, key in enumerate(documents)}
     for key in dict.fromkeys(key for of in grades.values() for key in of):
         places.setdefault(key, len(places))  # missing documents come after the others
@@ -275,17 +264,14 @@ def _read_judgements(
         cells = [str(cell).strip() for cell in row]
         if len(cells) != 3:
             raise UserError(
-                f"{where}: {number_of(len(cells), 'fields')}; expected query, document and grade, "
-                "separated by tabs"
+                f"{where}: {number_of(len(cells), 'fields')}, expected query, document and grade"
             )
         query, document, cell = cells
         grade = finite_number(cell)
         if grade is None and number == 0 and query not in queries:
             continue  # a header
         if grade is None:
-            raise UserError(
-                f"{where}: the grade {cell!r} is not a number. Give one such as 0, 1 or 2"
-            )
+            raise UserError(f"{where}: the grade {cell!r} is not a number")
         if query not in queries:
             flaws[_MISSING].append(f"{where}: there is no query {query!r}")
             continue
@@ -295,8 +281,4 @@ def _read_judgements(
         elif document not in documents:
             flaws[_MISSING].append(f"{where}: there is no document {document!r}")
         of[document] = grade
-    if _MISSING in flaws and not any(key in documents for of in grades.values() for key in of):
-        raise UserError(
-            f"{flaws[_MISSING][0]}. Every other judgement names a missing query or document too"
-        )
     return grades

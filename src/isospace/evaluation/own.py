@@ -25,10 +25,7 @@ OwnKind: TypeAlias = DataKind | Literal["retrieval"]
 
 @dataclass(frozen=True)
 class OwnScores:
-    """Scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations.
-
-    `with_bm25` has the scores of BM25 and hybrid search if the rows are queries.
-    """
+    """Scores of the n rows of one file; queries are also scored by BM25 and hybrid search."""
 
     file: str
     kind: OwnKind
@@ -38,7 +35,7 @@ class OwnScores:
     with_bm25: BM25Comparison | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields."""
+        """Return all scores."""
         with_bm25 = None if self.with_bm25 is None else self.with_bm25.to_json()
         return asdict(replace(self, with_bm25=None)) | {"with_bm25": with_bm25}
 

@@ -47,15 +47,12 @@ COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
 """Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
 is used."""
 
-_NAME_WORDS = 3  # a cell with more words is not a column name
-
-
 Content: TypeAlias = TextPairs | ScoredPairs | JudgedQueries
 
 
 @dataclass(frozen=True)
 class OwnData:
-    """A user's file or folder: its name, a description of the columns read, its content."""
+    """A user's file or folder, with a description of the columns that were read."""
 
     file: str
     columns: str
@@ -72,11 +69,7 @@ class OwnData:
 
 
 def load_own(path: Path | str, split: str | None = None) -> OwnData:
-    """Read a user's file, or a folder of judged queries, of which `split` is read.
-
-    Raises:
-        UserError: the data cannot be read or scored; the message names file and line.
-    """
+    """Read a user's file, or the judgements `split` of a folder."""
     if (folder := expanded(path)).is_dir():
         judged = load_judged(folder, split)
         documents = number_of(len(judged.documents), "documents")
@@ -99,9 +92,7 @@ def load_own_files(config: EvaluateConfig) -> list[OwnData]:
 
 
 def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
-    """Read a file of two columns: two texts that belong together.
-
-    `group` is the name of another column, with the group of each pair.
+    """Read a file of pairs: two columns of texts, and optionally a column `group`.
 
     Raises:
         UserError: the file cannot be read, or has no such pairs; the message names file and line.
@@ -110,23 +101,14 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
 
 
 def load_scored_pairs(path: Path | str) -> ScoredPairs:
-    """Read a file of three columns: sentence1, sentence2, score.
-
-    Scores may have any range: only their order counts.
-
-    Raises:
-        UserError: as in `load_pairs`, or a score is not a finite number.
-    """
+    """Read a file of sentence1, sentence2, score; only the order of the scores counts."""
     return _as_scored_pairs(read_user_file(path, "scored"))
 
 
 def _as_pairs(file: UserFile) -> TextPairs:
     first, second = file.texts(0), file.texts(1)
     if len(set(second)) < 2:
-        raise UserError(
-            f"{file.path}: all rows have the same second text, {second[0][:60]!r}, so there is "
-            "nothing to search. Give two or more different texts"
-        )
+        raise UserError(f"{file.path}: all rows have the same second text, {second[0][:60]!r}")
     unit = unit_of(file.group)
     return TextPairs(file.path.name, first, second, groups=file.groups, unit=unit)
 
@@ -135,19 +117,15 @@ def _as_scored_pairs(file: UserFile) -> ScoredPairs:
     first, second = file.texts(0), file.texts(1)
     gold = [parse_score(file.path, line, cells[2]) for line, cells in file.rows]
     if len(set(gold)) < 2:
-        raise UserError(
-            f"{file.path}: all rows have the score {gold[0]:g}. Give different scores, because "
-            "only their order counts"
-        )
+        raise UserError(f"{file.path}: all rows have the score {gold[0]:g}, so none is higher")
     return ScoredPairs(file.path.name, first, second, np.array(gold), "own file")
 
 
 @dataclass(frozen=True)
 class UserFile:
-    """Rows of a file: line number (parquet: row number) and cells of each.
+    """Rows of a file: line number (parquet: row number) and the cells of `COLUMNS[kind]`.
 
-    `columns` are the names of the columns that were read, in the order of `COLUMNS[kind]`; empty if
-    the file has no names.
+    `columns` are the file's own names of these; empty without names.
     """
 
     path: Path
@@ -167,8 +145,7 @@ def read_user_file(
 ) -> UserFile:
     """Read a file of pairs or scored pairs; the columns tell the kind if it is not given.
 
-    Columns that the kind does not need are ignored, except `group`: it names the group of each row.
-    Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out.
+    Rows written by a language model (`GENERATED_BY`) are left out.
     """
     path = expanded(path)
     source = file_source(path)
@@ -180,8 +157,6 @@ def read_user_file(
     line, names = next(named, (1, ()))
     if len(rows) < 2:
         raise UserError(f"{path}: {number_of(len(rows), 'rows')}, expected at least two")
-    if not names and source.format != "jsonl":
-        _require_no_header(f"{path}:{rows[0][0]}", _values(rows[0][1]))
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _columns_to_read(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
@@ -196,8 +171,8 @@ def _own_rows(path: Path, rows: list[tuple[int, Cells]]) -> list[tuple[int, Cell
             own.append((line, row))
     if not own and rows:
         raise UserError(
-            f"{path}: a language model wrote all of its {number_of(len(rows), 'queries')}, and "
-            "nothing is measured with generated queries. Train on them with `queries`"
+            f"{path}: a language model wrote all of its {number_of(len(rows), 'queries')}, so "
+            "nothing is measured with them. Train on them with `queries`"
         )
     if left_out := len(rows) - len(own):
         warn_once(
@@ -230,14 +205,12 @@ def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple
     for line, row in rows:
         if not isinstance(row, dict):
             raise UserError(
-                f'{path}:{line}: no column "{group}", because the columns have no names. Name '
-                f"them in a first line, or in jsonl by keys: query, document, {group}"
+                f'{path}:{line}: no column "{group}". Name the columns in a first line, or in '
+                f"jsonl by keys: query, document, {group}"
             )
         if group not in row:
-            raise UserError(
-                f'{path}:{line}: no column "{group}". Columns: {", ".join(map(str, row))}. '
-                "Name one with `group`"
-            )
+            columns = ", ".join(map(str, row))
+            raise UserError(f'{path}:{line}: no column "{group}". Columns: {columns}')
         # The NUL keeps a line number apart from the group names in the file.
         groups.append(group_key(row.pop(group)) or f"\0{line}")
     return tuple(groups)
@@ -249,29 +222,14 @@ def _is_header(cells: Sequence[str]) -> bool:
     )
 
 
-def _require_no_header(where: str, first: Sequence[str]) -> None:
-    """Refuse a first row that looks like a header of which only some names are known."""
-    names = {name for columns in COLUMNS.values() for known in columns.values() for name in known}
-    known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
-    if known and all(0 < len(c.split()) <= _NAME_WORDS and finite_number(c) is None for c in first):
-        raise UserError(
-            f"{where}: {', '.join(first)} look like column names, but isospace knows only "
-            f"{', '.join(known)}. Rename them to {_kinds_in_words()}. If they are a row, add a "
-            "line of such names above it"
-        )
-
-
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """Return the kind of data by the columns' names, or their number."""
-    pairs, scored, width = (
-        match_columns("pairs", names),
-        match_columns("scored", names),
-        len(rows[0]),
-    )
+    pairs, scored = match_columns("pairs", names), match_columns("scored", names)
+    width = len(rows[0])
     if scored and [scored[0].lower(), scored[2].lower()] == ["title", "label"]:
         raise UserError(
-            f"{path}: the columns {', '.join(scored)} may be a text with its class. If the label "
-            "says how similar two texts are, rename it to score; else leave the column out"
+            f"{path}: {', '.join(scored)} may be a text with its class. Rename label to score if "
+            "it says how similar two texts are, else leave it out"
         )
     if scored or (width == 3 and not pairs):
         return "scored"
@@ -288,8 +246,8 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
         if 2 * len(set(column)) <= len(column):
             raise UserError(
                 f"{path}: the {which} column has {number_of(len(set(column)), 'distinct cells')} "
-                f"in {len(column):,} rows, as labels do. If they are texts to search, name the "
-                "columns query and document in a first line, or in jsonl by keys"
+                f"in {len(column):,} rows, as labels do. Name the columns query and document if "
+                "they are texts to search"
             )
     return "pairs"
 
@@ -312,16 +270,11 @@ def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | Non
 
 def _columns_to_read(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the columns to read; empty if the file has no names."""
-    if not names:
-        return ()
     if kind == "pairs" and match_columns("scored", names):
-        raise UserError(
-            f"{where}: the columns {', '.join(names)} say scored pairs. Give two columns of texts "
-            "that belong together"
-        )
+        raise UserError(f"{where}: {', '.join(names)} are scored pairs, expected pairs of texts")
     if columns := match_columns(kind, names):
         return columns
-    if len(names) != len(COLUMNS[kind]):
+    if names and len(names) != len(COLUMNS[kind]):
         given = f"{number_of(len(names), 'columns')} ({', '.join(names)})"
         raise UserError(f"{where}: {given}; {_expected(kind)}")
     return names

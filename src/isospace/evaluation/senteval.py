@@ -1,11 +1,11 @@
 """SentEval's files: place, columns, encoding and labels of each task; copies of the STS sets.
 
-Source: folder `data/downstream` of SentEval (Conneau & Kiela 2018). Sub-sets have SentEval's names,
-and white space is folded as in SentEval.
+Source: folder `data/downstream` of SentEval (Conneau & Kiela 2018). Names and folded white space
+are those of SentEval.
 
-The copies on the Hugging Face Hub are those of mteb, at the revisions that mteb pins. Pairs and
-gold scores are the same as in SentEval's files; texts differ in case and tokenisation. The copies
-have no sub-sets, so STS12-16 have the score "all" only.
+The copies on the Hugging Face Hub are those of mteb, at its revisions. They have the same pairs and
+gold scores, and other case and tokenisation. They have no sub-sets, so STS12-16 have the score
+"all" only.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ YEARS = {
 }
 """The sets of STS12-16 and their sub-sets."""
 
-STS_LAYOUT = (
-    "SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, ..., "
-    "downstream/SICK/SICK_train.txt, ...); `data` hub takes the copies on the Hugging Face Hub"
-)
-TRANSFER_LAYOUT = (
-    "SentEval's layout (downstream/MR/rt-polarity.pos, ..., downstream/SST/binary/...)"
+_LAYOUT = (
+    "expected SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, "
+    "downstream/MR/rt-polarity.pos, ...); `data` hub takes the Hub's copies of the STS sets"
 )
 
 _SCORED_SPLITS = {
@@ -110,8 +107,7 @@ class STSSet:
 class Labelled:
     """Labelled sentences, or sentence pairs, in SentEval's order: by length, then by label.
 
-    `sides` are the sentences; for pairs, all first sentences and all second sentences. `labels` are
-    numbers from 0, (row,).
+    `sides` are the sentences, or all first and all second sentences; `labels` (row,) are from 0.
     """
 
     sides: tuple[tuple[str, ...], ...]
@@ -131,8 +127,7 @@ def find_sts_root(folder: Path) -> Path:
     """Return the folder that holds `STS/` and `SICK/`."""
     if (root := find_root(folder, ("STS", "SICK"))) is not None:
         return root
-    places = f"STS/ and SICK/ in {folder / 'downstream'}, {folder} and {folder.parent}"
-    raise UserError(f"no STS sets under {folder} (looked for {places}). Expected {STS_LAYOUT}")
+    raise UserError(f"no STS sets under {folder}; {_LAYOUT}")
 
 
 def find_transfer_root(folder: Path) -> Path:
@@ -151,15 +146,13 @@ def _read_subset(root: Path, name: str, subset: str) -> ScoredPairs:
     """Read two files line by line; drop pairs whose gold line is empty."""
     folder = root / "STS" / f"{name}-en-test"
     texts_path, gold_path = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
-    texts, golds = _read_lines(texts_path, STS_LAYOUT), _read_lines(gold_path, STS_LAYOUT)
+    texts, golds = _read_lines(texts_path), _read_lines(gold_path)
     if len(texts) != len(golds):
-        raise UserError(
-            f"{texts_path} has {number_of(len(texts), 'lines')} and {gold_path} has {len(golds)}. "
-            "Expected a score, or an empty line, for each pair"
-        )
+        lines = number_of(len(texts), "lines")
+        raise UserError(f"{texts_path} has {lines} and {gold_path} has {len(golds)}")
     rows = []
     for number, (text, gold) in enumerate(zip(texts, golds, strict=True), start=1):
-        fields = _scored_fields(texts_path, number, text, 2)
+        fields = _fields(texts_path, number, text, 2)
         if gold.strip():
             score = parse_score(gold_path, number, gold)
             rows.append((_fold(fields[0]), _fold(fields[1]), score))
@@ -170,36 +163,29 @@ def _read_split(root: Path, name: str, split: str) -> ScoredPairs:
     path = root / _SCORED_SPLITS[name][split]
     width, (first, second, gold) = _SCORED_COLUMNS[name]
     rows = []
-    for number, line in enumerate(_read_lines(path, STS_LAYOUT), start=1):
+    for number, line in enumerate(_read_lines(path), start=1):
         if number == 1 and name == "SICKRelatedness":
             continue  # the header
-        fields = _scored_fields(path, number, line, width)
+        fields = _fields(path, number, line, width)
         score = parse_score(path, number, _fold(fields[gold]))
         rows.append((_fold(fields[first]), _fold(fields[second]), score))
     return _scored_pairs(f"{name} {split}", rows, path)
 
 
-def _scored_fields(path: Path, number: int, line: str, width: int) -> list[str]:
+def _fields(path: Path, number: int, line: str, width: int) -> list[str]:
     """Split a line at tabs; lines of STS-B may have more than `width` fields."""
     fields = line.split("\t")
     if len(fields) < width:
         found = number_of(len(fields), "tab-separated fields")
-        raise UserError(f"{path}:{number}: {found}; expected {width} ({STS_LAYOUT})")
+        raise UserError(f"{path}:{number}: {found}, expected {width}")
     return fields
 
 
 def _scored_pairs(name: str, rows: Sequence[tuple[str, str, float]], path: Path) -> ScoredPairs:
     if not rows:
-        raise UserError(f"{path}: no scored pair; expected {STS_LAYOUT}")
+        raise UserError(f"{path}: no scored pair")
     first, second, gold = zip(*rows, strict=True)
     return ScoredPairs(name, first, second, np.array(gold), "SentEval files")
-
-
-def training_files(root: Path, name: str) -> list[Path]:
-    """Return the files with training examples of one of `TRANSFER_NAMES`."""
-    if name in _FILE_OF_EACH_LABEL:
-        return [root / file for file in _FILE_OF_EACH_LABEL[name]]
-    return [root / _FILE_OF_EACH_SPLIT[name]["train"]]
 
 
 def read_labelled(root: Path, name: str) -> dict[str, Labelled]:
@@ -216,9 +202,7 @@ def read_labelled(root: Path, name: str) -> dict[str, Labelled]:
         splits[split] = _read_examples(root / file, name)
     for split, examples in splits.items():
         if not examples:
-            raise UserError(
-                f"{root}: no example in {name}'s split {split!r}; expected {TRANSFER_LAYOUT}"
-            )
+            raise UserError(f"{root}: no example in {name}'s split {split!r}")
     return {split: _in_order(examples) for split, examples in splits.items()}
 
 
@@ -228,7 +212,7 @@ def _read_examples(path: Path, name: str) -> list[_Example]:
     A line of TREC is such as "NUM:dist How far is it from Denver to Aspen ?".
     """
     rows: list[_Example] = []
-    lines = _read_latin1(path) if name == "TREC" else _read_lines(path, TRANSFER_LAYOUT)
+    lines = _read_latin1(path) if name == "TREC" else _read_lines(path)
     for number, line in enumerate(lines, start=1):
         texts: Sequence[str]
         if name == "MRPC" and number == 1:
@@ -237,9 +221,9 @@ def _read_examples(path: Path, name: str) -> list[_Example]:
             kind, _, *texts = line.strip().partition(" ")
             label = kind.partition(":")[0]
         elif name == "SST2":
-            *texts, label = _labelled_fields(path, number, line, 2)
+            *texts, label = _fields(path, number, line.strip(), 2)[:2]
         else:
-            label, _, _, *texts = _labelled_fields(path, number, line, 5)
+            label, _, _, *texts = _fields(path, number, line.strip(), 5)[:5]
         if label not in LABELS[name]:
             raise UserError(
                 f"{path}:{number}: the label {label!r} is unknown; expected one of "
@@ -255,28 +239,18 @@ def _in_order(examples: Sequence[_Example]) -> Labelled:
     return Labelled(tuple(zip(*texts, strict=True)), np.array(labels))
 
 
-def _read_lines(path: Path, expected: str) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     try:
         return read_lines(Source(path, str(path), "txt"))
     except UserError as error:
-        raise UserError(f"{error} Expected {expected}") from error
+        raise UserError(f"{error}; {_LAYOUT}") from error
 
 
 def _read_latin1(path: Path) -> list[str]:
     try:
         return path.read_bytes().decode("latin-1").splitlines()
     except OSError as error:
-        raise UserError(
-            f"cannot read {path} ({error.strerror}); expected {TRANSFER_LAYOUT}"
-        ) from error
-
-
-def _labelled_fields(path: Path, number: int, line: str, width: int) -> list[str]:
-    fields = line.strip().split("\t")
-    if len(fields) != width:
-        found = number_of(len(fields), "tab-separated fields")
-        raise UserError(f"{path}:{number}: {found}; expected {width} ({TRANSFER_LAYOUT})")
-    return fields
+        raise UserError(f"cannot read {path} ({error.strerror}); {_LAYOUT}") from error
 
 
 def _fold(text: str) -> str:
@@ -287,8 +261,7 @@ def _fold(text: str) -> str:
 def load_sts_hub() -> dict[str, STSSet]:
     """Load the seven STS sets from the Hub, at pinned revisions.
 
-    STS-B has a dev and a test split. SICK-R on the Hub is one split of 9,927 pairs, with the pairs
-    of SentEval's three files. The consecutive rows with the sums of the test file are "test".
+    SICK-R on the Hub is one split with the 9,927 pairs of SentEval's three files.
     """
     load = import_extra("`data` hub", "hub", "datasets").load_dataset
     tasks = {}

@@ -1,8 +1,4 @@
-"""Evaluation tasks: what they are given, the scores that they return, and cells of their tables.
-
-A task is a function in one file, and a row in `evaluate.TASKS`. It reads its data before a model is
-loaded, and returns a function that scores a model.
-"""
+"""Evaluation tasks: what they are given, the scores that they return, and cells of their tables."""
 
 from __future__ import annotations
 
@@ -66,9 +62,8 @@ class TaskScores(Protocol):
 
 
 Task: TypeAlias = Callable[[Request], Callable[[Subject], TaskScores] | None]
-"""Function that reads the data of a task, and returns the function that scores a model. It returns
-`None` if the task is not requested or has no data, and raises a `UserError` if the data or the
-settings do not allow a requested task."""
+"""Function that reads a task's data before a model is loaded, and returns the function that scores
+a model; `None` if the task is not requested or has no data."""
 
 
 def with_average(row: Mapping[str, float]) -> dict[str, float]:

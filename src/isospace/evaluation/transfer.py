@@ -4,9 +4,9 @@ Source: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021). MR,
 use nested cross-validation, SST-2 its own split. TREC and MRPC select on folds of the training file
 and test on the test file. `senteval` reads the files.
 
-SentEval trains a linear layer with cross-entropy, one classifier after the other. `train_stacked`
-trains classifiers with equal training size in one tensor computation. It has the same draws, order
-of updates and stopping rule, so that the accuracies are those of SentEval.
+SentEval trains one linear classifier after the other. `train_stacked` trains those with equal
+training size in one tensor computation, with the same draws, order of updates and stopping rule, so
+that the accuracies are those of SentEval.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from isospace.errors import UserError, number_of
 from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.senteval import (
-    LABELS,
     TRANSFER_NAMES,
     Labelled,
     find_transfer_root,
     read_labelled,
-    training_files,
 )
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, cells, with_average
 from isospace.statistics.gains import FloatArray
@@ -64,9 +61,8 @@ class Fold:
 
 
 def train_stacked(x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
-    """Train a classifier for every fold and penalty, with early stopping.
+    """Train a classifier for every fold and penalty; keep those with the best accuracy on `valid`.
 
-    The accuracy on the fold's `valid` is checked every few epochs, and the best weights are kept.
     Training ends after more than `TENACITY` checks without a new best accuracy. These checks need
     not follow each other (SentEval's rule).
 
@@ -87,10 +83,7 @@ def train_stacked(x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -
 def _train_equal(
     x: Tensor, y: Tensor, folds: Sequence[Fold], weights: Tensor, l2: Tensor
 ) -> Tensor:
-    """Train folds of equal size, which share all shuffles and steps; return the best weights.
-
-    A fold leaves the computation after all its strengths have stopped.
-    """
+    """Train folds of equal size, which share all shuffles and steps; return the best weights."""
     random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
     train, valid = _rows(folds, random)
     one_hot = torch.nn.functional.one_hot(y).float()
@@ -255,8 +248,6 @@ _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
     ("train", "test"): (f"{FOLDS}-fold on train, then test", k_fold_then_test),
     ("train", "dev", "test"): ("train, dev, test", given_split),
 }
-_FEWEST = 2 * FOLDS  # examples of a label, so that every inner fold has one
-
 
 TransferSet: TypeAlias = dict[str, Labelled]
 """One task: the undivided set "all", or the splits "train", "dev" and "test"."""
@@ -264,12 +255,7 @@ TransferSet: TypeAlias = dict[str, Labelled]
 
 @dataclass(frozen=True)
 class TransferScore:
-    """Accuracies of one task in per cent, rounded as in SentEval, with their protocol.
-
-    Attributes:
-        test: accuracy on test rows; with nested folds the mean over the outer folds.
-        dev: accuracy of the selected penalty on the validation rows.
-    """
+    """Accuracies of one task in per cent, rounded as in SentEval, with their protocol."""
 
     task: str
     splits: str
@@ -286,10 +272,7 @@ class TransferResult:
     scores: tuple[TransferScore, ...]
 
     def row(self) -> dict[str, float]:
-        """Return the papers' test accuracies in per cent: MR CR SUBJ MPQA SST2 TREC MRPC Avg.
-
-        `Avg` is the plain mean of the rounded numbers.
-        """
+        """Return the papers' test accuracies in per cent and their mean."""
         return with_average({score.task: score.test for score in self.scores})
 
     def to_json(self) -> dict[str, Any]:
@@ -324,17 +307,7 @@ def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | Non
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
     """Read the seven transfer tasks from a folder in SentEval's layout."""
     root = find_transfer_root(folder)
-    sets = {name: read_labelled(root, name) for name in TRANSFER_NAMES}
-    for name, splits in sets.items():
-        trained_on = next(iter(splits.values())).labels
-        for label, count in enumerate(np.bincount(trained_on, minlength=len(LABELS[name]))):
-            if count < _FEWEST:
-                files = " and ".join(map(str, training_files(root, name)))
-                raise UserError(
-                    f"{files}: {number_of(int(count), 'examples')} of {name}'s label {label}. "
-                    f"Expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
-                )
-    return sets
+    return {name: read_labelled(root, name) for name in TRANSFER_NAMES}
 
 
 def evaluate_transfer(encode: Encode, sets: Mapping[str, TransferSet]) -> TransferResult:
@@ -358,14 +331,8 @@ def _score(name: str, transfer_set: TransferSet, features: Sequence[Features]) -
     accuracies = scheme(*features_and_labels)
     test_labels = labels[-1]
     dev_labels = labels[1] if "dev" in transfer_set else labels[0]
-    return TransferScore(
-        task=name,
-        splits=splits,
-        test=accuracies.test,
-        dev=accuracies.dev,
-        n=len(test_labels),
-        n_dev=len(dev_labels),
-    )
+    counts = len(test_labels), len(dev_labels)
+    return TransferScore(name, splits, accuracies.test, accuracies.dev, *counts)
 
 
 def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) -> Features:
