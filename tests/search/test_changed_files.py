@@ -62,7 +62,7 @@ def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     assert "missing" not in run(capsys, "index", "kb")[2]
 
 
-@pytest.mark.parametrize("name", ["write", "remove_files"])
+@pytest.mark.parametrize("name", ["write", "remove"])
 @pytest.mark.parametrize("before", [True, False])
 def test_after_a_kill_the_same_command_syncs_the_rest(kb, toy_model, name, before):
     options = {"reading": Reading(id_column="key"), "progress": Silent()}

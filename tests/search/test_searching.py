@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
 from isospace.operators.nearest import unit_rows
 from isospace.search import Changes, SearchIndex, database, index as module
-from isospace.search.database import Row
+from isospace.search.database import Row, Slice
 from isospace.search.index import About
 
 WEIRD = ["it's", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "%_", "😀"]
@@ -239,6 +239,7 @@ def test_an_index_of_a_model_with_mapped_queries_is_searched_with_its_base_too(t
 
 def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
     rows = {(f"u{i}", f"u{i}"): (text, 1, None, None) for i, text in enumerate(sentences(10))}
+    some = Slice(rows, rows, rows, [], Changes())
     vectors = np.ones((len(rows), index.about.dim), np.float32)
     together = Barrier(2)
 
@@ -246,7 +247,7 @@ def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
         own = SearchIndex.open(folder).database
         for _ in range(3):
             together.wait()
-            own.write(rows, vectors)
+            own.write(some, vectors)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(add, range(2)))
@@ -256,7 +257,7 @@ def test_two_processes_add_the_same_rows_at_the_same_time(index, folder):
 def test_of_rows_with_an_id_the_last_counts_and_the_others_are_counted(index, monkeypatch):
     before, values = len(index), {"year": 2000, "kind": "x"}
     rows = [Row(text, "twice", values) for text in ("the cat", "the dog")]
-    assert index.add_rows(rows) == Changes(added=1, repeated_ids=1)
+    assert index.add_rows(rows) == Changes(added=1, replaced=1)
     assert len(index) == before + 1
     monkeypatch.setattr(database, "SLICE", 1)
     assert index.add_rows(rows) == Changes(replaced=2)  # each slice replaces the one before

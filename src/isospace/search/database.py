@@ -1,24 +1,15 @@
-"""The table of an index, and the types of its columns; the only module that uses LanceDB.
-
-isospace infers the types of metadata columns itself, because pyarrow.csv and pandas lose
-information. They read the code 02139 as the number 2139, and round an id of twenty digits.
-"""
+"""The table of an index; the only module that uses LanceDB."""
 
 from __future__ import annotations
 
-import math
 import operator
 import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from datetime import timedelta
-from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,148 +20,18 @@ from isospace.operators.compression import compressed, restored
 from isospace.operators.forms import RESCORED, FormName, has_floats, numbers_of
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import highest, nearest
+from isospace.search.columns import TYPE_WORDS, ColumnType, Value
 from isospace.system.imports import import_extra
 from isospace.system.unicode import normalise, without_surrogates
 from isospace.vectors.vector_files import as_lists, vector_field
-
-ColumnType = Literal["str", "int", "float", "bool"]
-Value: TypeAlias = str | int | float | bool | None
-
-_RESERVED = ("id", "text", "vector", "rank", "cosine", "bm25", "hybrid")
-_WORDS: dict[ColumnType, str] = {
-    "str": "text",
-    "int": "whole numbers",
-    "float": "numbers",
-    "bool": "true or false",
-}
-
-# Digits with a leading zero (007, 02139), or too many for 64 bits, are text and not a number.
-_WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
-_FRACTION = re.compile(r"-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
-
-
-def check_names(names: Iterable[str]) -> None:
-    """Refuse column names that the database reserves or cannot store."""
-    for name in names:
-        if name.lower() in _RESERVED or name.startswith("_") or not name or "." in name:
-            raise UserError(
-                f'column "{name}": this name is not allowed. Rename it in the file: not '
-                f"{', '.join(_RESERVED)}, no dot, no leading underscore"
-            )
-
-
-def plain(value: Any, cell: bool) -> Value:
-    """Return a value of a file as one of the four types; `None` for a missing value.
-
-    NaN and infinity count as missing, because JSON has no such numbers. Values of other types, such
-    as dates, become text.
-
-    `cell` is true for a CSV or TSV cell, whose text may be a number.
-
-    >>> plain("2001", cell=True), plain("2001", cell=False), plain("007", cell=True)
-    (2001, '2001', '007')
-    >>> plain("9" * 18, cell=True), plain("9" * 19, cell=True)
-    (999999999999999999, '9999999999999999999')
-    """
-    if cell and isinstance(value, str):
-        value = _number(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or (isinstance(value, int) and abs(value) < 1 << 63):
-        return value
-    return without_surrogates(str(value))
-
-
-def _number(cell: str) -> Value:
-    """Return a CSV or TSV cell as a number if it is one, or else as text; empty: `None`."""
-    if _WHOLE.fullmatch(cell):
-        return int(cell)
-    if _FRACTION.fullmatch(cell) and math.isfinite(float(cell)):
-        return float(cell)
-    return cell or None
-
-
-class TypeGuess:
-    """Column types inferred from values, one row at a time."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._types: dict[str, ColumnType | None] = dict.fromkeys(names)
-
-    def see(self, metadata: Mapping[str, Any], cell: bool) -> None:
-        """Widen the types for one row; the arguments are those of `fit`."""
-        for name, raw in metadata.items():
-            value = plain(raw, cell)
-            if value is not None:
-                self._types[name] = _widest(self._types[name], _type(value))
-
-    @property
-    def columns(self) -> dict[str, ColumnType]:
-        """Column -> narrowest type that holds all its values; a column must have values."""
-        columns: dict[str, ColumnType] = {}
-        for name, type_ in self._types.items():
-            if type_ is None:
-                raise UserError(f'`keep` {name}: no row has a value in column "{name}"')
-            columns[name] = type_
-        return columns
-
-
-def fit(
-    columns: Mapping[str, ColumnType], metadata: Mapping[str, Any], where: str, cell: bool = False
-) -> dict[str, Value]:
-    """Convert the metadata of a row to the column types; missing values become `None`.
-
-    Examples:
-        >>> fit({"a": "str", "b": "float"}, {"a": "1.50", "b": "3"}, "row 1", cell=True)
-        {'a': '1.50', 'b': 3.0}
-    """
-    if unknown := set(metadata) - set(columns):
-        have = ", ".join(columns) or "none"
-        raise UserError(f'{where}: the index has no column "{min(unknown)}". Columns: {have}')
-    values: dict[str, Value] = {}
-    for name, type_ in columns.items():
-        raw = metadata.get(name)
-        value = plain(raw, cell)
-        if value is not None and type_ == "str":
-            value = str(plain(raw, cell=False))  # 1.50 keeps its last digit
-        elif value is not None and _widest(type_, _type(value)) != type_:
-            raise UserError(f'{where}: column "{name}" has {value!r}, expected {_WORDS[type_]}')
-        values[name] = float(value) if type_ == "float" and value is not None else value
-    return values
-
-
-def _type(value: str | int | float | bool) -> ColumnType:
-    if isinstance(value, bool):  # before int: in Python, a bool is an int
-        return "bool"
-    if isinstance(value, int):
-        return "int"
-    return "float" if isinstance(value, float) else "str"
-
-
-def _widest(a: ColumnType | None, b: ColumnType) -> ColumnType:
-    if a is None or a == b:
-        return b
-    return "float" if {a, b} == {"int", "float"} else "str"
-
-
-def _condition(where: str | None) -> str | None:
-    """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
-
-    Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
-    """
-    if where is None:
-        return None
-    if not where.strip():
-        raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
-    return f"({without_surrogates(where)}\n)"  # on a line of its own: it may end in a comment
-
 
 SLICE = 4096
 """Number of rows, of one file or many, that are written together; a kill loses at most these."""
 
 _TABLE = "texts"
-_FILE = "_file"
+FILE = "_file"
 """Column with the file of a row; null if the row was not read from a file."""
-_ROW = "_row"
+ROW = "_row"
 """Column with the id of the row that a text is, or that it is a passage of."""
 _BITS = "_bits"
 """Column of bits that find candidates; the numbers of `vector` then rank them."""
@@ -183,7 +44,6 @@ _REFINE = 2
 """The approximate index gives this factor times k candidates, re-ranked by their full vectors."""
 _OLD = timedelta(minutes=1)
 """Age at which obsolete files are deleted; running searches may still need younger ones."""
-
 
 _DEPTH = 100
 """Number of candidates by cosine, and of candidates by BM25, for fusion."""
@@ -213,7 +73,7 @@ class Hit:
 
 
 Key: TypeAlias = tuple[str, str]
-"""Id of a text, and id of its row."""
+"""Id of a text, and id of its row; a row may have the id of another row's passage."""
 Cells: TypeAlias = tuple[Any, ...]
 """Text, metadata and file of a row."""
 
@@ -221,10 +81,8 @@ Cells: TypeAlias = tuple[Any, ...]
 class Row(NamedTuple):
     """A text with the id of its row, and metadata in the types of the columns.
 
-    Attributes:
-        file: name of the row's file; `None` if the row was not read from a file.
-        passage: number of the passage that the text is, from 1.
-        passages: number of passages of the row; 1 if the text is the whole row.
+    `file` is `None` if the row was not read from a file. A long row has several `passages`, of
+    which the text is one, counted from 1.
     """
 
     text: str
@@ -236,7 +94,7 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The key of the text in the index; a row may have the id of another row's passage.
+        """The key of the text in the index.
 
         >>> Row("A text", "posts.csv:7", {}).key
         ('posts.csv:7', 'posts.csv:7')
@@ -260,19 +118,14 @@ def in_slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 @dataclass(frozen=True)
 class Changes:
-    """Counts of rows: each is added, replaced, unchanged or empty, or its id is repeated.
-
-    Each passage of a long row counts as a row.
+    """Counts of rows; each passage of a long row counts as a row.
 
     Attributes:
-        added: rows with new ids.
-        replaced: rows whose text, metadata or file changed.
+        replaced: rows of the index or of this command that gave way to a row with their id.
         unchanged: rows that are in the index as they are, and are not encoded again.
         empty: rows without text, which are left out.
         deleted: rows deleted because their text is empty now, their file no longer has them, or
             their long row is split differently.
-        repeated_ids: rows whose id a later row of their slice has. A later row of another slice
-            counts as replaced, since the earlier row was written.
     """
 
     added: int = 0
@@ -280,10 +133,24 @@ class Changes:
     unchanged: int = 0
     empty: int = 0
     deleted: int = 0
-    repeated_ids: int = 0
 
     def __add__(self, other: Changes) -> Changes:
         return Changes(*map(operator.add, astuple(self), astuple(other)))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows that are written together, and what changes by them.
+
+    Afterwards, the index has `wanted` of the rows with these ids. Its part `changed` must be
+    encoded and written, and the texts `gone` must be deleted.
+    """
+
+    rows: Iterable[str]
+    wanted: Mapping[Key, Cells]
+    changed: Mapping[Key, Cells]
+    gone: Sequence[Key]
+    changes: Changes
 
 
 class Database:
@@ -303,49 +170,25 @@ class Database:
     ) -> None:
         self.folder, self.columns, self._dim, self._form = folder, columns, dim, form
         self._lancedb = lancedb()
+        self._schema = _schema(columns, dim, form)
         with self._working("opened"):
             # Interval 0: a search sees all earlier writes of other processes.
             place = self._lancedb.connect(folder, read_consistency_interval=timedelta(0))
             if new:
-                self._table = place.create_table(_TABLE, schema=self._schema, mode="overwrite")
+                self._table = place.create_table(_TABLE, schema=self._schema)
             else:
                 self._table = place.open_table(_TABLE)
-            schema = self._table.schema
-        if not schema.equals(self._schema):
-            raise UserError(
-                f"{folder}: the index is damaged (its table and its isospace.json name different "
-                "columns). Index the texts anew into another folder"
-            )
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        bits = [vector_field(_BITS, "binary", self._dim)] if self._rescored else []
-        return pa.schema(
-            [
-                _key_field("id"),
-                pa.field("text", pa.string()),
-                vector_field("vector", numbers_of(self._form), self._dim),
-                *bits,
-                *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
-                pa.field(_FILE, pa.string()),
-                _key_field(_ROW),
-            ]
-        )
-
-    @property
-    def _rescored(self) -> bool:
-        """True if numbers rank the candidates that bits have found."""
-        return self._form == "binary-rescored"
 
     @contextmanager
-    def _working(self, what: str, where: str | None = None) -> Iterator[None]:
-        """Turn every error inside into a `UserError` about the filter or the disk."""
+    def _working(self, what: str, where: str | None = None) -> Iterator[str | None]:
+        """Give the condition of a filter; turn errors into a `UserError` on filter or disk."""
+        condition = _condition(where)
         try:
-            yield
+            yield condition
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
             if where is not None:
                 usable: dict[str, ColumnType] = {"id": "str", "text": "str", **self.columns}
-                names = ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in usable.items())
+                names = ", ".join(f"{name} ({TYPE_WORDS[type_]})" for name, type_ in usable.items())
                 # Lance goes on with all its columns, of which users know only some.
                 reason = first_line(error).partition(" Valid fields are ")[0].rstrip(".")
                 raise UserError(
@@ -354,97 +197,80 @@ class Database:
                 ) from error
             raise UserError(
                 f"{self.folder}: the index cannot be {what} ({first_line(error)}). Check whether "
-                "the disk is full. If it is not, the index is damaged: index the texts anew into "
-                "another folder"
+                "the disk is full. If it is not, index the texts anew into another folder"
             ) from error
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of rows that match a filter."""
-        condition = _condition(where)
-        with self._working("read", where):
+        with self._working("read", where) as condition:
             return int(self._table.count_rows(condition))
 
-    def rows(self) -> Iterator[str]:
-        """Yield the id of the row of each text."""
-        return self._values(_ROW)
-
-    def files(self) -> Counter[str]:
-        """Return the number of rows of each file."""
-        return Counter(file for file in self._values(_FILE) if file is not None)
-
-    def _values(self, column: str) -> Iterator[Any]:
+    def values(self, column: str) -> Iterator[Any]:
+        """Yield a value of each text, such as the id of its row (`ROW`)."""
         with self._working("read"):
             for batch in self._table.search().select([column]).to_batches():
                 yield from batch[column].to_pylist()
 
+    def compare(self, rows: Sequence[Row], ahead: Iterable[Slice] = ()) -> Slice:
+        """Compare rows with the index. Of rows with the same id, the last counts.
+
+        `ahead` are slices, in order, that will be written before this one.
+        """
+        passages = {row.id: row.passages for row in rows}
+        given: dict[Key, Cells] = {}
+        for row in rows:
+            if row.passages == passages[row.id]:
+                text = without_surrogates(normalise(row.text))
+                given[row.key] = (text, *row.metadata.values(), row.file)
+        wanted = {key: cells for key, cells in given.items() if cells[0].strip()}
+        known = self._known(passages)
+        for earlier in ahead:
+            known = {key: cells for key, cells in known.items() if key[1] not in earlier.rows}
+            known |= {key: cells for key, cells in earlier.wanted.items() if key[1] in passages}
+        changed = {key: cells for key, cells in wanted.items() if known.get(key) != cells}
+        gone = [key for key in known if key not in wanted]
+        old = len(changed.keys() & known.keys())
+        changes = Changes(
+            added=len(changed) - old,
+            replaced=old + len(rows) - len(given),
+            unchanged=len(wanted) - len(changed),
+            empty=len(given) - len(wanted),
+            deleted=len(gone),
+        )
+        return Slice(passages.keys(), wanted, changed, gone, changes)
+
     def _known(self, rows: Iterable[str]) -> dict[Key, Cells]:
         """Return the cells of rows, or of their passages."""
-        names = ["id", _ROW, "text", *self.columns, _FILE]
+        names = ["id", ROW, "text", *self.columns, FILE]
         with self._working("read"):
-            query = self._table.search().where(self._lancedb.col(_ROW).isin(list(rows)))
+            query = self._table.search().where(self._among(ROW, rows))
             found = query.select(names).to_arrow()
         key, row, *values = (found[name].to_pylist() for name in names)
         return dict(zip(zip(key, row, strict=True), zip(*values, strict=True), strict=True))
 
-    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[Key, Cells], Changes]:
-        """Delete what is not wanted any more, and return the rows of a slice to encode.
+    def write(self, some: Slice, vectors: np.ndarray) -> None:
+        """Delete what is gone by a slice, then write its changed rows with vectors (row, dim).
 
-        Rows without text are deleted, and old passages of rows that are now split differently. They
-        are deleted before anything is written: after a kill, the next command then writes the
-        missing rows. Of rows with the same id, the last counts.
-
-        Returns:
-            The rows to encode and write, and the counts of all changes.
+        Each of the two is atomic. After a kill between them, the next command writes the rows.
         """
-        passages = {row.id: row.passages for row in rows}
-        wanted: dict[Key, Cells] = {}
-        for row in rows:
-            if row.passages == passages[row.id]:
-                text = without_surrogates(normalise(row.text))
-                wanted[row.key] = (text, *row.metadata.values(), row.file)
-        known = self._known(passages)
-        empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
-        changed = {
-            key: values
-            for key, values in wanted.items()
-            if key not in empty and known.get(key) != values
-        }
-        if gone := list(known.keys() - (wanted.keys() - empty)):
-            keys, of_rows = map(list, zip(*gone, strict=True))
-            column = self._lancedb.col
-            self._delete(column("id").isin(keys) & column(_ROW).isin(of_rows))
-        replaced = len(changed.keys() & known.keys())
-        unchanged = len(wanted) - len(empty) - len(changed)
-        repeated = len(rows) - len(wanted)
-        added = len(changed) - replaced
-        changes = Changes(added, replaced, unchanged, len(empty), len(gone), repeated)
-        return changed, changes
-
-    def write(self, rows: Mapping[Key, Cells], vectors: np.ndarray) -> None:
-        """Add rows with their vectors (row, dim), or replace rows with the same ids, atomically."""
-        names = "id", _ROW, "text", *self.columns, _FILE
-        values = zip(*((*key, *values) for key, values in rows.items()), strict=True)
+        if some.gone:
+            keys, rows = zip(*some.gone, strict=True)
+            self._delete(self._among("id", keys) & self._among(ROW, rows))
+        if not some.changed:
+            return
+        names = "id", ROW, "text", *self.columns, FILE
+        values = zip(*((*key, *cells) for key, cells in some.changed.items()), strict=True)
         columns: dict[str, Any] = dict(zip(names, values, strict=True))
         columns["vector"] = as_lists(compressed(vectors, numbers_of(self._form)))
-        if self._rescored:
+        if self._form == "binary-rescored":
             columns[_BITS] = as_lists(compressed(vectors, "binary"))
         with self._working("written"):
-            merge = self._table.merge_insert(["id", _ROW]).when_matched_update_all()
+            merge = self._table.merge_insert(["id", ROW]).when_matched_update_all()
             merge.when_not_matched_insert_all().execute(pa.table(columns, self._schema))
 
-    def remove_rows(self, rows: Iterable[str]) -> int:
-        """Delete rows with all their passages; return the number of deleted texts."""
-        return self._remove(_ROW, rows)
-
-    def remove_files(self, files: Iterable[str]) -> int:
-        """Delete the rows of these files; return the number of deleted texts."""
-        return self._remove(_FILE, files)
-
-    def _remove(self, column: str, values: Iterable[str]) -> int:
-        deleted, values = 0, iter(values)
-        while some := list(islice(values, SLICE)):
-            deleted += self._delete(self._lancedb.col(column).isin(some))
-        return deleted
+    def remove(self, column: str, values: Iterable[str]) -> int:
+        """Delete the texts with one of these values; return their number."""
+        return self._delete(self._among(column, values))
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number."""
@@ -454,6 +280,9 @@ class Database:
         with self._working("written", where):
             return int(self._table.delete(condition).num_deleted_rows)
 
+    def _among(self, column: str, values: Iterable[str]) -> Any:
+        return self._lancedb.col(column).isin(list(values))
+
     def nearest(
         self, vector: np.ndarray, k: int, where: str | None, approximate: bool
     ) -> dict[Key, Hit]:
@@ -462,47 +291,35 @@ class Database:
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
         If numbers and bits are stored, the numbers rank the candidates that the bits have found.
         """
-        condition, names = _condition(where), ["id", _ROW, "text", *self.columns, "_distance"]
-        with self._working("searched", where):
-            if self._rescored:
+        with self._working("searched", where) as condition:
+            if self._form == "binary-rescored":
                 query = self._table.search(np.packbits(vector > 0), _BITS).distance_type("hamming")
-                query, names = query.limit(max(k, RESCORED)), [*names, "vector"]
+                query = query.limit(max(k, RESCORED))
             elif not has_floats(self._form):
-                return self._nearest_by_scan(vector, k, condition)
+                query = self._table.search().where(
+                    self._among("id", self._scan(vector, k, condition))
+                )
+            elif approximate:
+                query = self._table.search(vector, "vector").distance_type("cosine").limit(k)
+                query = query.refine_factor(_REFINE).minimum_nprobes(_PROBES).maximum_nprobes(0)
             else:
-                query = self._table.search(vector, "vector").limit(k)
-                if approximate:
-                    query = query.distance_type("cosine").refine_factor(_REFINE)
-                    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
-                else:
-                    # Cosine distance would drop zero vectors; all other vectors have length 1.
-                    query = query.distance_type("dot").bypass_vector_index()
-            found = _filtered(query, condition).select(names).to_arrow()
-        if self._rescored:
-            cosines = self._restored(found["vector"]) @ vector
-        else:
-            cosines = 1 - found["_distance"].to_numpy().astype(float)
-        rows = found.to_pylist()
-        return self._hits((rows[at], float(cosines[at])) for at in highest(cosines, k))
+                # Cosine distance would drop zero vectors; all other vectors have length 1.
+                query = self._table.search(vector, "vector").distance_type("dot").limit(k)
+                query = query.bypass_vector_index()
+            return self._hits(_filtered(query, condition), vector, k)
 
-    def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> dict[Key, Hit]:
-        """Compare a vector with every row; LanceDB cannot search this type of numbers."""
-        query = _filtered(self._table.search(), condition).select(["id", _ROW, "vector"])
-        kept = [self._schema.empty_table().select(["id", _ROW])]
+    def _scan(self, vector: np.ndarray, k: int, condition: str | None) -> list[str]:
+        """Return the ids of the k nearest rows, where LanceDB cannot compare the numbers."""
+        ids: list[str] = []
 
-        def slices() -> Iterator[np.ndarray]:
+        def parts() -> Iterator[np.ndarray]:
+            query = _filtered(self._table.search(), condition).select(["id", "vector"])
             for batch in query.to_batches():
-                kept.append(pa.Table.from_batches([batch.select(["id", _ROW])]))
+                ids.extend(batch["id"].to_pylist())
                 yield self._restored(batch["vector"])
 
-        [near] = nearest(vector[None], slices(), k)
-        keys = pa.concat_tables(kept).take(near.rows).to_pydict()
-        found = self._table.search().where(self._lancedb.col("id").isin(keys["id"]))
-        names = ["id", _ROW, "text", *self.columns]
-        rows = {(row["id"], row[_ROW]): row for row in found.select(names).to_list()}
-        best = zip(keys["id"], keys[_ROW], strict=True)
-        hits = zip(best, near.products.tolist(), strict=True)
-        return self._hits((rows[key], cosine) for key, cosine in hits if key in rows)
+        [near] = nearest(vector[None], parts(), k)
+        return [ids[row] for row in near.rows]
 
     def nearest_by_both(
         self,
@@ -520,19 +337,15 @@ class Database:
         query is unsuitable. It scales both scores by the candidates only, and gives BM25 0 to a
         near row that is not among the best by BM25.
 
-        The query's `vector` (dim,) has length 1. `sample` has (n, dim) vectors of some rows, for
-        the spread of the query's cosines.
+        `sample` has (n, dim) vectors of some rows, for the spread of the query's cosines.
         """
         depth = max(k, _DEPTH)
         near = self.nearest(vector, depth, where, approximate)
         if not near:
             return []
-        matching = self._matching(query, vector, depth, _condition(where))
+        matching = self._matching(query, vector, depth, where)
         if matching:
-            # An id has two rows at most: the other one may not match the filter.
-            among = self._lancedb.col("id").isin([key for key, _ in near])
-            words = self._matching(query, vector, 2 * len(near), among)
-            matching |= {key: hit for key, hit in words.items() if key in near}
+            matching |= self._matching(query, vector, 2 * len(near), where, [i for i, _ in near])
         hits = near | matching
         cosines = np.array([hit.cosine for hit in hits.values()])
         bm25 = np.array([hit.bm25 or 0.0 for hit in hits.values()])
@@ -543,6 +356,36 @@ class Database:
         ]
         return [found[place] for place in highest(scores, k)]
 
+    def _matching(
+        self,
+        text: str,
+        vector: np.ndarray,
+        k: int,
+        where: str | None,
+        among: Sequence[str] | None = None,
+    ) -> dict[Key, Hit]:
+        """Return the k rows with the highest BM25 for a text; of all rows, or of these ids."""
+        with self._working("searched", where) as condition:
+            match = self._lancedb.query.MatchQuery(text, "text")
+            query = _filtered(self._table.search(match, query_type="fts").limit(k), condition)
+            if among is not None:
+                query = query.where(self._among("id", among))
+            return self._hits(query, vector, k, "_score")
+
+    def _hits(self, query: Any, vector: np.ndarray, k: int, *scores: str) -> dict[Key, Hit]:
+        """Return the k rows of a query that are nearest to a vector, best first."""
+        names = ["id", ROW, "text", "vector", *self.columns, *scores]
+        found = query.select(names).to_arrow()
+        cosines = self._restored(found["vector"]) @ vector
+        rows = found.drop_columns("vector").to_pylist()
+        hits = {}
+        for place in highest(cosines, k):
+            row, cosine = rows[place], float(cosines[place])
+            metadata = {name: row[name] for name in self.columns}
+            hit = Hit(row["id"], cosine, row["text"], metadata, row.get("_score"))
+            hits[row["id"], row[ROW]] = hit
+        return hits
+
     def measure_recall(self, rows: int) -> tuple[float, int]:
         """Return the recall of the approximate index, and the number of queries.
 
@@ -552,7 +395,7 @@ class Database:
         ids, queries = self.sample(rows, RECALL_QUERIES)
         shares = []
         # One more than RECALL_AT, since the query is nearest to itself.
-        truly_nearest = nearest(queries, self.vectors(), RECALL_AT + 1)
+        truly_nearest = nearest(queries, self._vectors(), RECALL_AT + 1)
         for key, query, near in zip(ids, queries, truly_nearest, strict=True):
             lowest = float(near.products[-1]) - _ROUNDING
             hits = self.nearest(query, RECALL_AT + 1, None, approximate=True)
@@ -560,29 +403,7 @@ class Database:
             shares.append(sum(cosine >= lowest for cosine in cosines) / RECALL_AT)
         return float(np.mean(shares)), len(ids)
 
-    def _matching(self, text: str, vector: np.ndarray, k: int, condition: Any) -> dict[Key, Hit]:
-        """Return the k rows with the highest BM25 for a text that fulfil a condition, best first.
-
-        `vector` is the text's vector, (dim,) of length 1, for the cosines of the hits.
-        """
-        with self._working("searched"):
-            match = self._lancedb.query.MatchQuery(text, "text")
-            query = self._table.search(match, query_type="fts").limit(k)
-            names = ["id", _ROW, "text", "vector", *self.columns, "_score"]
-            rows = _filtered(query, condition).select(names).to_arrow()
-        cosines = (self._restored(rows["vector"]) @ vector).tolist()
-        return self._hits(zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True))
-
-    def _hits(self, found: Iterable[tuple[Mapping[str, Any], float]]) -> dict[Key, Hit]:
-        """Return the hits of rows with their cosines, in the same order."""
-        hits = {}
-        for row, cosine in found:
-            metadata = {name: row[name] for name in self.columns}
-            hit = Hit(row["id"], cosine, row["text"], metadata, row.get("_score"))
-            hits[row["id"], row[_ROW]] = hit
-        return hits
-
-    def vectors(self) -> Iterator[np.ndarray]:
+    def _vectors(self) -> Iterator[np.ndarray]:
         """Yield all vectors in parts, (rows, dim) each."""
         with self._working("read"):
             for batch in self._table.search().select(["vector"]).to_batches():
@@ -623,16 +444,37 @@ class Database:
             self._table.create_index("vector", config=config, name="vector")
 
 
-def _key_field(name: str) -> pa.Field:
-    """Return the field of a part of the key.
+def _schema(columns: Mapping[str, ColumnType], dim: int, form: FormName) -> pa.Schema:
+    # If two processes add the same row at the same time, Lance adds it twice unless it knows the
+    # key.
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    bits = [vector_field(_BITS, "binary", dim)] if form == "binary-rescored" else []
+    return pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False, metadata=key),
+            pa.field("text", pa.string()),
+            vector_field("vector", numbers_of(form), dim),
+            *bits,
+            *(pa.field(name, _ARROW[type_]) for name, type_ in columns.items()),
+            pa.field(FILE, pa.string()),
+            pa.field(ROW, pa.string(), nullable=False, metadata=key),
+        ]
+    )
 
-    If two processes add the same row at the same time, Lance adds it twice unless it knows the key.
+
+def _condition(where: str | None) -> str | None:
+    """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
+
+    Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
     """
-    known = {"lance-schema:unenforced-primary-key": "true"}
-    return pa.field(name, pa.string(), nullable=False, metadata=known)
+    if where is None:
+        return None
+    if not where.strip():
+        raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
+    return f"({without_surrogates(where)}\n)"  # on a line of its own: it may end in a comment
 
 
-def _filtered(query: Any, condition: Any) -> Any:
+def _filtered(query: Any, condition: str | None) -> Any:
     return query if condition is None else query.where(condition)
 
 

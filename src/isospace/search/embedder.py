@@ -39,17 +39,15 @@ class MemoryHit(NamedTuple):
 
 
 class MemoryIndex:
-    """An index in memory: texts with their vectors.
+    """An index in memory: texts with their vectors (n, dim) of length 1.
 
-    Vectors (n, dim) have length 1. `encode` maps queries (texts or vectors) to such vectors.
+    `encode` maps queries (texts or vectors) to vectors of length 1.
     """
 
     def __init__(
         self, texts: Sequence[str], vectors: np.ndarray, encode: Callable[[Any], np.ndarray]
     ) -> None:
-        self.texts = texts
-        self.vectors = vectors
-        self._encode = encode
+        self.texts, self.vectors, self._encode = texts, vectors, encode
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -57,14 +55,9 @@ class MemoryIndex:
     def search(
         self, queries: TextsOrVectors, k: int = 5
     ) -> list[MemoryHit] | list[list[MemoryHit]]:
-        """Return the texts nearest to each query.
+        """Return the `k` texts nearest to a query, best first, or a list of them for each query.
 
-        Args:
-            queries: one text, several texts, or their (queries, dim) vectors.
-            k: hits per query; fewer if the corpus is smaller.
-
-        Returns:
-            A list of `MemoryHit`, best first, for one text; a list of such lists for several.
+        `queries` are one text, several texts, or their (queries, dim) vectors.
 
         Raises:
             UserError: k is not a whole number, or below 1.
@@ -112,14 +105,13 @@ class Embedder:
         Args:
             texts: one text, or n texts.
             prompt: text before every text; default: the model's prompt, if any.
-            batch_size: maximal number of texts encoded at once; saves memory, and changes vectors
-                by rounding only. Default: a limit on tokens.
+            batch_size: maximal number of texts encoded at once. Default: a limit on tokens.
             normalize_embeddings: scale vectors to length 1 (many models do that themselves).
             max_length: truncation in tokens; default: the model's own limit.
             precision: bf16 is faster if the processor supports it.
             progress: shows a progress bar; default: none.
-            side: "query" or "document": use the prompt of this side unless another one is given.
-                `encode_query` and `encode_document` set it.
+            side: the side whose prompt is used unless another one is given. `encode_query` and
+                `encode_document` set it.
 
         Returns:
             (n, dim) float32, or (dim,) for one text.
@@ -162,26 +154,18 @@ class Embedder:
         return self.encoder.with_prompts(self.encoder.prompts.with_text(side, prompt))
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
-        """Return the cosines of all texts in `a` with all texts in `b`.
+        """Return the (n, m) cosines of n texts with m texts, or of their vectors.
 
-        Args:
-            a: one text, n texts, or their (n, dim) vectors.
-            b: one text, m texts, or their (m, dim) vectors.
-
-        Returns:
-            (n, m) float32, without the axis of an argument that is one text or one vector.
+        An argument that is one text or one vector gives no axis.
         """
         cosines: np.ndarray = self._unit_vectors(a) @ self._unit_vectors(b).T
         return cosines
 
     def index(self, corpus: Path | str | Iterable[str], column: str = "text") -> MemoryIndex:
-        """Return an exact search index in memory: texts are documents, searches are queries.
+        """Return an exact search index in memory, of texts or of one file of texts.
 
-        Texts and queries are normalised before encoding; hits contain the texts as given.
-
-        Args:
-            corpus: the texts, or the path of one file of texts.
-            column: column of the texts in a file with columns.
+        Texts and queries are normalised before encoding; hits contain the texts as given. `column`
+        is that of the texts in a file with columns.
 
         Raises:
             UserError: the file cannot be read.
@@ -223,13 +207,13 @@ def load(
         model: minilm, a model folder, a run's folder, or a Hub name (NAME@REVISION); an endpoint,
             such as http://localhost:8080/v1#NAME; or a loaded `SentenceTransformer` or
             `Encoder`, which is not copied.
-        pooling: the pooling; default: the model's own.
-        device: the device; default: a GPU if there is one, and unchanged for a loaded model.
-        query_prompt: the prompt before every query, such as "query: "; default: the model's own.
-        document_prompt: the prompt before every document; default: the model's own.
+        pooling: default: the model's own.
+        device: default: a GPU if there is one, and unchanged for a loaded model.
+        query_prompt: text before every query, such as "query: "; default: the model's own.
+        document_prompt: text before every document; default: the model's own.
         trust_remote_code: allow code from the model's folder to run.
-        endpoint: the address of the endpoint on which a run is based. If only a file names a remote
-            endpoint, no text is sent to it; give its address here to allow that.
+        endpoint: the address of a remote endpoint that only the run's file names. Without it, no
+            text is sent there.
         api_key_env: the environment variable with the endpoint's key; default: OPENAI_API_KEY for
             api.openai.com.
 

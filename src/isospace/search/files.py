@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from isospace.config import IndexConfig
@@ -16,23 +16,21 @@ from isospace.corpus.sources import STANDARD_INPUT, Source
 from isospace.encoders.places import resolve
 from isospace.errors import UserError, number_of
 from isospace.operators.forms import FULL
-from isospace.search.database import Changes, ColumnType, Row, TypeGuess, check_names, fit
-from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex, require_room
+from isospace.search.columns import ColumnType, check_names, column_type, fit, plain
+from isospace.search.database import FILE, ROW, Changes, Row
+from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex
 from isospace.system.cluster import connected
-from isospace.system.files import expanded, require_writable
+from isospace.system.files import expanded, require_new
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.texts import TextRow, Texts, open_texts
 
 _SAMPLE = 3_000
-"""Number of texts that show how well the model's tokenizer suits them."""
+"""Number of first texts that show how well the model's tokenizer suits them."""
 
 
 @dataclass(frozen=True)
 class IndexedFiles:
-    """The result of indexing files.
-
-    `gone` has deleted files -> number of their rows that are left in the index.
-    """
+    """The result of indexing files; `gone` has missing files -> number of their rows left."""
 
     changes: Changes
     rows: int
@@ -45,16 +43,13 @@ def index_files(
 ) -> IndexedFiles:
     """Add the rows of files to an index; create the index if it does not exist.
 
-    A document, or a row with a long text, becomes one row per passage.
-
     The files are read twice. The first reading checks them and infers the column types; the second
-    one indexes. Memory holds the model and a slice of rows; with an `id_column`, also the ids that
-    look like FILE:ROW. After a kill, the same call resumes: unchanged rows are not encoded again.
+    one indexes. After a kill, the same call resumes: unchanged rows are not encoded again.
 
-    A file below `About.root` is stored with its relative path, any other file with its absolute
-    path.
+    A document, or a row with a long text, becomes one row per passage. A file below `About.root` is
+    stored with its relative path, any other file with its absolute path.
 
-    `bm25_weight` is the default weight of a new index, as for `SearchIndex.create`.
+    `bm25_weight` is the default weight of a new index.
 
     Raises:
         UserError: an input, a prompt, the model or the index is invalid.
@@ -82,11 +77,11 @@ def index_files(
         if summary := index.about.prompts.summary:
             progress.line("prompts", summary)
         index.encoder.expect([("document", (row.text for row in records))], progress)
-        files = _Files(index, records, root)
+        read = _Read(index, records, root)
         on_cluster = config.workers if config.engine == "ray" else 0
         with progress.bar("index", rows_seen) as advance:
-            changes = index.add_rows(files.rows(), advance, on_cluster)
-        changes += Changes(deleted=index.database.remove_rows(files.stale()))
+            changes = index.add_rows(read.rows(), advance, on_cluster)
+        changes += Changes(deleted=index.database.remove(ROW, read.stale()))
     return _finish(index, changes, config.sync, progress)
 
 
@@ -94,49 +89,39 @@ def _require_fitting(config: IndexConfig) -> About | None:
     """Return the settings of the index, if it exists; refuse settings that do not fit it."""
     to = config.to
     if not config.inputs and not config.sync:
-        raise UserError(
-            "nothing to index. Give one or more files, or - for standard input, or `sync`, or "
-            "`delete` FILTER"
-        )
+        raise UserError("nothing to index. Give files, - for standard input, `sync` or `delete`")
     check_names(config.keep)
     if config.model is not None:
         resolve(config.model)  # before the files are read
     if config.inputs and not (to / ABOUT).exists():
-        require_room(to)
-        require_writable(to, inside=True, setting="to")
+        require_new(to, "to")
         return None
     about = About.read(to)
     if config.keep and set(config.keep) != set(about.columns):
+        columns = ", ".join(about.columns) or "id and text only"
         raise UserError(
-            f"`keep` {' '.join(config.keep)}: {to} has the columns "
-            f"{', '.join(about.columns) or 'id and text only'}. For other columns make a new "
-            "index with another `to`"
+            f"`keep` {' '.join(config.keep)}: {to} has the columns {columns}. Give another `to`"
         )
     of_new = ("query_prompt", "document_prompt", "pooling", "compress")
     if given := [f"`{name}`" for name in of_new if getattr(config, name) is not None]:
-        raise UserError(
-            f"{', '.join(given)}: {to} keeps the values it was made with. Leave this out, or make "
-            "a new index in another folder (`to`)"
-        )
+        raise UserError(f"{', '.join(given)}: only for a new index. Give another `to`, or none")
     return about
 
 
 def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress) -> IndexedFiles:
     """Delete the rows of deleted files, or report them; then refresh the index."""
     root = index.folder / index.about.root
-    files = sorted(index.database.files().items())
-    gone = {file: rows for file, rows in files if not (root / file).exists()}
+    files = Counter(file for file in index.database.values(FILE) if file is not None)
+    gone = {file: rows for file, rows in sorted(files.items()) if not (root / file).exists()}
     rows = sum(gone.values())
     if sync:
-        index.database.remove_files(list(gone))
+        index.database.remove(FILE, gone)
         changes, gone = changes + Changes(deleted=rows), {}
     elif gone:
         names = ", ".join(islice(gone, 3)) + (", ..." if len(gone) > 3 else "")
-        progress.line(
-            "gone",
-            f"{number_of(len(gone), 'files')} missing ({names}), with {number_of(rows, 'rows')} in "
-            "the index; `sync` deletes such rows",
-        )
+        missing = f"{number_of(len(gone), 'files')} missing ({names})"
+        rows_left = f"with {number_of(rows, 'rows')} in the index"
+        progress.line("gone", f"{missing}, {rows_left}; `sync` deletes such rows")
     index.refresh()
     return IndexedFiles(changes, len(index), index.approximate(len(index)), gone)
 
@@ -159,31 +144,33 @@ def _survey(
     """Read all files once, and refuse invalid rows.
 
     Returns:
-        The number of rows; the columns, guessed if none are given; and a random sample of texts.
+        The number of rows; the columns, guessed if none are given; and the first texts.
     """
-    rows, guess = 0, TypeGuess(records.keep)
-    draw, texts, some = Random(0), 0, list[str]()
+    rows, some = 0, list[str]()
+    types: dict[str, set[str]] = {name: set() for name in records.keep}
     for source, text_rows in records.files():
         for row in text_rows:
             rows += 1
-            if row.text.strip():
-                texts += 1  # reservoir sampling: every text has the same chance
-                if len(some) < _SAMPLE:
-                    some.append(row.text)
-                elif (place := draw.randrange(texts)) < _SAMPLE:
-                    some[place] = row.text
+            if len(some) < _SAMPLE and row.text.strip():
+                some.append(row.text)
             values, where, cell = _metadata(records, source, row)
             if columns is None:
-                guess.see(values, cell)
+                for name, raw in values.items():
+                    if (value := plain(raw, cell)) is not None:
+                        types[name].add(type(value).__name__)
             else:
                 fit(columns, values, where, cell)
     if not some:
         names = ", ".join(source.name for source in records.sources)
         raise UserError(f"{names}: no text to index")
-    return rows, guess.columns if columns is None else columns, some
+    if columns is not None:
+        return rows, columns, some
+    if empty := [name for name, seen in types.items() if not seen]:
+        raise UserError(f'`keep` {empty[0]}: no row has a value in column "{empty[0]}"')
+    return rows, {name: column_type(seen) for name, seen in types.items()}, some
 
 
-class _Files:
+class _Read:
     """The rows of files for an index, and the rows that the files no longer have."""
 
     def __init__(self, index: SearchIndex, records: Texts, root: Path) -> None:
@@ -212,7 +199,7 @@ class _Files:
         Call it after all `rows` were read.
         """
         stale = set()
-        for row in self._index.database.rows():
+        for row in self._index.database.values(ROW):
             name, _, number = row.rpartition(":")
             if name not in self._last or not number.isdecimal():
                 continue

@@ -1,13 +1,9 @@
-"""An index on disk: texts with vectors and metadata, and its settings in isospace.json.
-
-`About` is that file. It names the columns, and the model that encoded the texts.
-"""
+"""An index on disk: texts with vectors and metadata, and its settings in isospace.json."""
 
 from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,17 +25,14 @@ from isospace.evaluation.hybrid import require_weight
 from isospace.operators.forms import FULL, FormName, has_floats
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
+from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import (
     SPREAD_SAMPLE,
-    Cells,
     Changes,
-    ColumnType,
     Database,
     Hit,
-    Key,
     Row,
-    check_names,
-    fit,
+    Slice,
     in_slices,
     lancedb,
 )
@@ -48,21 +41,15 @@ from isospace.system import typed_json
 from isospace.system.cluster import map_on_cluster
 from isospace.system.consent import current_consent
 from isospace.system.endpoints import is_address
-from isospace.system.files import expanded
+from isospace.system.files import atomic_folder, expanded, require_new
 from isospace.system.unicode import normalise, require_strings, without_surrogates
 
 ABOUT = "isospace.json"
-TABLE = "texts.lance"
-"""Folder of the table; it has no subfolder `data` if the table has no rows."""
 
 
 @dataclass(frozen=True)
 class ApproximateIndex:
-    """The size and quality of the approximate index.
-
-    It was trained on `rows` rows. `recall` is the mean share of the 10 nearest texts that it finds.
-    The queries of this measure are `queries` texts of the index; the row of a query does not count.
-    """
+    """The approximate index, trained on `rows` rows, and its recall (`Database.measure_recall`)."""
 
     rows: int
     recall: float
@@ -76,7 +63,7 @@ class ApproximateIndex:
 
 @dataclass(frozen=True)
 class About:
-    """The settings of an index.
+    """The settings of an index, stored in isospace.json.
 
     `weights` is the model's `weights_hash` for documents. `pooling` is what the user gave. `root`
     is the path, relative to the index, of the working directory when the index was made; files
@@ -110,36 +97,14 @@ class About:
         """Read the settings of an index."""
         path = folder / ABOUT
         if not path.is_file():
-            what = "a file" if folder.exists() else "no such folder"
-            make = "isospace index FILE..."
-            if folder.is_dir():
-                what = f"holds no {ABOUT}"
-                if (folder / "config.json").is_file():  # of a run or a model
-                    make += f" --model {shlex.quote(str(folder))}"
+            what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
             raise UserError(
-                f"{folder}: not an index ({what}). Name one, or make one: {make} --to FOLDER"
+                f"{folder}: not an index ({what}). Make one: isospace index FILE... --to FOLDER"
             )
         try:
             return typed_json.read(path, About, "settings of an index")
         except UserError as error:
             raise UserError(f"{error}. Index the texts anew into another folder") from error
-
-
-def require_room(folder: Path) -> None:
-    """Refuse a folder that is not empty; files of a killed creation are ignored."""
-    if not folder.exists():
-        return
-    if (folder / ABOUT).exists():
-        raise UserError(f"{folder}: this folder is already an index")
-    if (folder / TABLE / "data").exists():
-        raise UserError(
-            f"{folder}: holds a table of texts but no {ABOUT}. Restore that file, or name another "
-            "folder"
-        )
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else [folder.name]
-    left = (TABLE, f".{ABOUT}.")
-    if any(not name.startswith(left) for name in names):
-        raise UserError(f"{folder}: exists already and is not an index. Name another folder")
 
 
 def _lasting_name(encoder: Encoder) -> str:
@@ -155,11 +120,7 @@ def _lasting_name(encoder: Encoder) -> str:
 def load_model(
     folder: Path, about: About, model: str | None, query_prompt: str | None = None
 ) -> Encoder:
-    """Load the model of an index; refuse a model that did not make the index.
-
-    `model` is its new location; `None`: the location in `about`. `query_prompt` is as for
-    `load_encoder`; default: the prompt of the index.
-    """
+    """Load the model of an index, from a new location if given; refuse another model."""
     name = model or about.model
     if model is None and is_address(name):
         current_consent().require_named(name, str(folder))
@@ -184,9 +145,8 @@ def load_model(
     else:
         return encoder
     raise UserError(
-        f"{folder}: this index was made with another model ({about.model}); {name} has "
-        f"{difference}. Name the right one with `model`, or index the texts anew into another "
-        "folder"
+        f"{folder}: was made with another model ({about.model}); {name} has {difference}. Name the "
+        "right one with `model`, or index the texts anew into another folder"
     )
 
 
@@ -239,16 +199,11 @@ class SearchIndex:
         bm25_weight: float | None = None,
         compress: FormName = FULL,
     ) -> SearchIndex:
-        """Create an empty index. The index stores prompts, BM25 weight and pooling.
+        """Create an empty index in a new or empty folder.
 
-        Args:
-            folder: a new or empty folder.
-            model: minilm, a model folder, a run's folder, or a Hub name.
-            columns: metadata columns: name -> "str", "int", "float" or "bool".
-            settings: pooling and prompts.
-            bm25_weight: default weight of BM25 in hybrid searches, for example the weight that the
-                model's run selected.
-            compress: the storage form of the vectors, from `operators.forms.FORMS`.
+        The model is minilm, a model folder, a run's folder or a Hub name. The index keeps pooling
+        and prompts (`settings`), and the default `bm25_weight` of hybrid searches. `compress` is
+        the form of its vectors.
 
         Raises:
             UserError: the folder is not empty, the model cannot be loaded, a column has an invalid
@@ -259,7 +214,7 @@ class SearchIndex:
         check_names(columns)
         if bm25_weight is not None:
             require_weight(bm25_weight)
-        require_room(folder)
+        require_new(folder, "to")
         encoder = load_encoder(str(model), settings)
         about = About(
             _lasting_name(encoder),
@@ -273,9 +228,10 @@ class SearchIndex:
             pooling=settings.pooling,
             compress=compress,
         )
-        require_room(folder)  # again: another process may have made the index meanwhile
-        database = Database(folder, columns, about.dim, compress, new=True)
-        about.write(folder)  # last, since this file makes the folder an index
+        with atomic_folder(folder) as building:
+            Database(building, columns, about.dim, compress, new=True)
+            about.write(building)
+        database = Database(folder, columns, about.dim, compress, new=False)
         return cls(folder, about, database, encoder)
 
     @classmethod
@@ -284,15 +240,12 @@ class SearchIndex:
     ) -> SearchIndex:
         """Open an index.
 
-        Args:
-            folder: the folder of the index.
-            model: the new location of the index's model, if it was moved; default: unchanged.
-            query_prompt: the prompt before queries, as for `load_encoder`; default: the prompt in
-                the index.
+        `model` is a model with the same document vectors, such as one of `--queries-only`, or the
+        index's own after a move. Default: the index's own, and its query prompt.
 
         Raises:
-            UserError: the folder is not an index, the index is damaged, `model` cannot be loaded or
-                is not the index's model, or lancedb is not installed.
+            UserError: the folder is not an index, `model` cannot be loaded or has other document
+                vectors, or lancedb is not installed.
         """
         folder = expanded(folder)
         about = About.read(folder)
@@ -310,11 +263,7 @@ class SearchIndex:
 
     @property
     def encoder(self) -> Encoder:
-        """The model that encoded the texts.
-
-        Raises:
-            UserError: the model cannot be loaded, or has changed since.
-        """
+        """The model that encoded the texts; refused if it has changed since."""
         if self._encoder is None:
             self._encoder = load_model(self.folder, self.about, None, self._query_prompt)
         return self._encoder
@@ -328,8 +277,8 @@ class SearchIndex:
     ) -> Changes:
         """Add rows; a row with a known id replaces the old row.
 
-        Unchanged rows are not encoded again. Rows are written in slices, each atomically: after a
-        kill, the same call with the same ids resumes. Call `refresh` after the last `add`.
+        Unchanged rows are not encoded again. After a kill, the same call resumes. Call `refresh`
+        after the last `add`.
 
         Args:
             texts: one text, or n texts; an empty text deletes the row with its id.
@@ -346,10 +295,8 @@ class SearchIndex:
         ids = [ids] if isinstance(ids, str) else list(ids)
         metadata = [{}] * len(texts) if metadata is None else list(metadata)
         if not len(texts) == len(ids) == len(metadata):
-            raise UserError(
-                f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata: give "
-                "equally many of each"
-            )
+            counts = f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata"
+            raise UserError(f"{counts}: give equally many of each")
         require_strings("text", texts)
         require_strings("id", ids)
         ids = list(map(without_surrogates, ids))
@@ -364,7 +311,7 @@ class SearchIndex:
         advance: Callable[[int], None] = lambda rows: None,
         on_cluster: int = 0,
     ) -> Changes:
-        """Add rows in slices; each slice is encoded together and written atomically.
+        """Add rows in slices; each slice is encoded together and written.
 
         Args:
             rows: the rows, with the passages of a row together; of rows with the same id, the last
@@ -377,27 +324,18 @@ class SearchIndex:
             UserError: as for `add`.
             Stopped: cluster workers died repeatedly on one slice.
         """
-        again: list[Row] = []
-        slices: Iterable[Sequence[Row]] = in_slices(rows)
-        if on_cluster:
-            slices = _without_repeats(slices, again)
-        changes = Changes()
-        to_write: deque[dict[Key, Cells]] = deque()
+        ahead: deque[Slice] = deque()  # a cluster reads slices before earlier ones are written
 
         def texts() -> Iterator[list[str]]:
-            nonlocal changes
-            for some in slices:
-                unencoded, change = self.database.put_unencoded(some)
-                changes += change
-                advance(len(some) - len(unencoded))
-                if unencoded:
-                    to_write.append(unencoded)
-                    yield [text for text, *_ in unencoded.values()]
+            for some in in_slices(rows):
+                ahead.append(self.database.compare(some, ahead))
+                advance(len(some) - len(ahead[-1].changed))
+                yield [text for text, *_ in ahead[-1].changed.values()]
 
+        changes = Changes()
         for vectors in self._encoded(texts(), on_cluster, advance):
-            self.database.write(to_write.popleft(), vectors)
-        if again:
-            changes += self.add_rows(again, advance, on_cluster)
+            self.database.write(ahead[0], vectors)
+            changes += ahead.popleft().changes
         return changes
 
     def _encoded(
@@ -413,13 +351,7 @@ class SearchIndex:
             yield self._checked(vectors)
 
     def delete(self, where: str) -> int:
-        """Delete the rows that match a filter; return their number.
-
-        `where` is an SQL condition on id, text and metadata, such as "id IN ('a', 'b')".
-
-        Raises:
-            UserError: the filter is invalid.
-        """
+        """Delete the rows that match an SQL condition; return their number."""
         return self.database.delete(where)
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
@@ -435,9 +367,6 @@ class SearchIndex:
         """Update the word index and the approximate index, and measure recall.
 
         Without `refresh`, new rows are found too, but by a slower exact comparison.
-
-        Raises:
-            UserError: the disk cannot be written.
         """
         rows = len(self)
         if rows:
@@ -476,9 +405,7 @@ class SearchIndex:
                 `fusion.WEIGHT`.
 
         Raises:
-            UserError: a query is empty, k is not a whole number from 1, the filter is invalid, the
-                index is empty, the model has changed, or `bm25_weight` is below 0 or not for a
-                hybrid search.
+            UserError: an argument is invalid, the index is empty, or the model has changed.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
@@ -489,17 +416,13 @@ class SearchIndex:
             raise UserError(f"queries {queries}: one is empty. Leave it out")
         require_k(k)
         if bm25_weight is not None and not hybrid:
-            raise UserError(
-                "`bm25_weight` only affects `hybrid` searches. Set `hybrid`, or leave it out"
-            )
+            raise UserError("`bm25_weight` needs `hybrid`. Set `hybrid`, or leave it out")
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
         rows = self.database.count(where)
         if not rows and not len(self):
-            raise UserError(
-                f"{self.folder}: the index has no texts. Add some with isospace index FILE..."
-            )
+            raise UserError(f"{self.folder}: the index has no texts. Add some first")
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
         approximate = measured is not None
@@ -533,19 +456,6 @@ class SearchIndex:
                 f"{self.about.model}: some of its vectors are not finite. The model is damaged"
             )
         return unit_rows(vectors)
-
-
-def _without_repeats(slices: Iterable[Sequence[Row]], again: list[Row]) -> Iterator[Sequence[Row]]:
-    """Yield slices without the rows whose id an earlier slice has; `again` collects these rows.
-
-    A cluster reads slices ahead, when the earlier row is not written yet.
-    """
-    seen: set[str] = set()
-    for rows in slices:
-        again += [row for row in rows if row.id in seen]
-        if first := [row for row in rows if row.id not in seen]:
-            seen.update(row.id for row in first)
-            yield first
 
 
 def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:
