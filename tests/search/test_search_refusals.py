@@ -95,9 +95,13 @@ def test_halves_of_surrogate_pairs_are_question_marks(index, hybrid):
     assert index.delete("id = 'caf\udce9'") == 1
 
 
-def test_a_damaged_index_is_named(folder, capsys):
-    for path in folder.glob("texts.lance/data/*"):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+@pytest.mark.parametrize("half", [True, False], ids=["half of its data", "other columns"])
+def test_a_damaged_index_is_named(folder, capsys, half):
+    if half:
+        for path in folder.glob("texts.lance/data/*"):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    else:
+        replace(About.read(folder), columns={"a": "int"}).write(folder)
     line = refusal(capsys, "search", "cat", "--index", folder)
     assert re.search(rf"{folder}.*cannot be.*index the texts anew", line)
 

@@ -154,19 +154,14 @@ class Slice:
 
 
 class Database:
-    """Rows of id, text, vector and metadata on disk.
+    """Rows of id, text, vector and metadata in a folder, which may be empty.
 
     Every method raises `UserError` if the files cannot be read or written. Vectors with `dim`
     dimensions are stored in the form `form`; vectors of queries have length 1.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        columns: Mapping[str, ColumnType],
-        dim: int,
-        form: FormName,
-        new: bool,
+        self, folder: Path, columns: Mapping[str, ColumnType], dim: int, form: FormName
     ) -> None:
         self.folder, self.columns, self._dim, self._form = folder, columns, dim, form
         self._lancedb = lancedb()
@@ -174,10 +169,7 @@ class Database:
         with self._working("opened"):
             # Interval 0: a search sees all earlier writes of other processes.
             place = self._lancedb.connect(folder, read_consistency_interval=timedelta(0))
-            if new:
-                self._table = place.create_table(_TABLE, schema=self._schema)
-            else:
-                self._table = place.open_table(_TABLE)
+            self._table = place.create_table(_TABLE, schema=self._schema, exist_ok=True)
 
     @contextmanager
     def _working(self, what: str, where: str | None = None) -> Iterator[str | None]:

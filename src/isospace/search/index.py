@@ -229,10 +229,9 @@ class SearchIndex:
             compress=compress,
         )
         with atomic_folder(folder) as building:
-            Database(building, columns, about.dim, compress, new=True)
+            Database(building, columns, about.dim, compress)
             about.write(building)
-        database = Database(folder, columns, about.dim, compress, new=False)
-        return cls(folder, about, database, encoder)
+        return cls(folder, about, Database(folder, columns, about.dim, compress), encoder)
 
     @classmethod
     def open(
@@ -249,7 +248,7 @@ class SearchIndex:
         """
         folder = expanded(folder)
         about = About.read(folder)
-        database = Database(folder, about.columns, about.dim, about.compress, new=False)
+        database = Database(folder, about.columns, about.dim, about.compress)
         encoder = None if model is None else load_model(folder, about, str(model), query_prompt)
         return cls(folder, about, database, encoder, query_prompt)
 
