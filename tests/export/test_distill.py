@@ -22,9 +22,10 @@ from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export import distill as distill_module
 from isospace.export.distill import distill, read_results
 from isospace.export.static_words import (
-    Bags,
     TrainingPairs,
+    bags_of,
     corpus_tokenizer,
+    means,
     pieces_of,
     train_table,
 )
@@ -106,11 +107,11 @@ def test_sparse_updates_are_those_of_the_whole_table():
     texts = ["cat sat", "mat red", "dog runs", "tree river", "unread words"]
     tokenizer = corpus_tokenizer(texts * 2)
     table = torch.randn(len(pieces_of(tokenizer)), 8, generator=torch.Generator().manual_seed(0))
-    bags = [Bags.of_texts(tokenizer, side) for side in (texts[:2], texts[2:4])]
+    bags = [bags_of(tokenizer, side) for side in (texts[:2], texts[2:4])]
     pairs = TrainingPairs(*bags, np.array([[0, 1], [2, 3]]))
     loss, used, leaf = pairs.loss(table, np.arange(2))
     whole = table.clone().requires_grad_()
-    first, second = (torch.nn.functional.normalize(bag.mean(whole), dim=1) for bag in bags)
+    first, second = (torch.nn.functional.normalize(means(bag, whole), dim=1) for bag in bags)
     logits, right = first @ second.T / 0.1, torch.arange(2)
     cross = torch.nn.functional.cross_entropy
     expected = (cross(logits, right) + cross(logits.T, right)) / 2
@@ -132,7 +133,7 @@ def test_equal_texts_are_no_negatives():
     tokenizer = corpus_tokenizer(["cat sat mat dog"] * 2)
     sides = ["cat", "cat", "dog"], ["sat", "mat", "mat"]
     table = torch.eye(len(pieces_of(tokenizer)))
-    bags = [Bags.of_texts(tokenizer, side) for side in sides]
+    bags = [bags_of(tokenizer, side) for side in sides]
     loss, *_ = TrainingPairs(*bags, np.array([[0, 1], [0, 2], [3, 2]])).loss(table, np.arange(3))
     # All cosines are 0. The first and last pair have each other as negatives, the second has none.
     assert float(loss.detach()) == pytest.approx(2 / 3 * np.log(2), abs=1e-5)

@@ -174,7 +174,7 @@ def test_the_prompt_of_each_side_is_part_of_the_text(encoder, tmp_path, monkeypa
 def test_word_vectors_and_missing_packages_are_refused(toy_model, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("isospace.export.ship.require_extra", lambda *_: None)
-        with pytest.raises(UserError, match=r"needs a transformer.* Use `to` st"):
+        with pytest.raises(UserError, match=r"not a transformer.* Use `to` st"):
             export(str(write_static(toy_model, tmp_path / "static")), "onnx", tmp_path / "onnx")
     monkeypatch.setattr("isospace.system.imports.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"isospace\[onnx\]"):

@@ -2,8 +2,7 @@
 
 The vectors start as the encoder's vectors of word pieces, and are trained on pairs of the corpus. A
 twin for queries only is trained against the encoder's document vectors, so it can search an index
-of them. Validation pairs select the table of vectors. Test pairs and other text compare twin and
-encoder. The folder has their scores in distill.json.
+of them. Validation pairs select the table of vectors; test pairs compare twin and encoder.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
@@ -41,10 +41,11 @@ from isospace.evaluation.pairs import PromptedEncoders, cached, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves, mrr_of_items
 from isospace.evaluation.sts import sts_data
 from isospace.export.static_words import (
-    Bags,
     TrainingPairs,
+    bags_of,
     corpus_tokenizer,
     initial_table,
+    means,
     pieces_of,
     train_table,
 )
@@ -105,11 +106,8 @@ class TwinResults:
         queries_only: true if documents keep the encoder.
         pieces: size of the vocabulary.
         evaluations: updates and validation MRR of each evaluated table.
-        protocol: description of the MRR.
         loss: change in MRR from the encoder to the twin.
-        base: MRR of the run's base model; `None` without a run, or if the encoder is the base
-            model.
-        over_base: gain in MRR of the twin over the base model; `None` if `base` is.
+        base: MRR of the run's base model; `None`, as `over_base`, without an adapted model.
         other_text: set of other text -> scores of the encoder (`base`) and the twin (`adapted`).
     """
 
@@ -157,12 +155,12 @@ class TwinResults:
 
     @property
     def other_words(self) -> str:
-        """Description of the twin's loss on other text; empty without other text."""
+        """The twin's loss on other text in words; empty without other text."""
         words = other_text_words({name: one.gain for name, one in self.other_text.items()})
         return f"{words} against the encoder: the twin is for this corpus alone" if words else ""
 
     def how_to_load(self, folder: Path | None) -> str:
-        """Return code that loads the part of a folder that needs no torch."""
+        """Return code that loads the folder without torch."""
         part = "/query_0_StaticEmbedding" if self.queries_only else ""
         return f'model2vec.StaticModel.from_pretrained("{folder}{part}")'
 
@@ -236,7 +234,7 @@ class _Words:
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, (text, dim)."""
-        return Bags.of_texts(self.tokenizer, texts).mean(self.table).numpy()
+        return means(bags_of(self.tokenizer, texts), self.table).numpy()
 
 
 def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResults:
@@ -262,10 +260,7 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
 def _load(config: DistillConfig, progress: Progress) -> _Task:
     run = run_of(config.model)
     if run is None and not config.text.corpus:
-        raise UserError(
-            f"`model` {config.model}: not the folder of a run, so its corpus is not known. "
-            "Give the folder of a run, or name the corpus (`corpus`)"
-        )
+        raise UserError(f"`model` {config.model}: not the folder of a run. Name the `corpus` too")
     settings = text_settings(config, run)
     encoder = load_encoder(config.model)
     require_one_way(encoder.prompts, config.model, "distillation")
@@ -292,19 +287,13 @@ def _training_texts(
         pairs = halves([corpus[line] for line in lines.tolist()])
         first, second = list(pairs.first), list(pairs.second)
     if len(first) < 2:
-        raise TooLittle(
-            f"`corpus` {' '.join(settings.text.corpus)}: fewer than two pairs to train on. Give "
-            "more text"
-        )
+        corpora = " ".join(settings.text.corpus)
+        raise TooLittle(f"`corpus` {corpora}: fewer than two pairs to train on. Give more text")
     return first, second
 
 
 def _train(task: _Task) -> tuple[_Words, TrainingPairs, tuple[tuple[int, float], ...]]:
-    """Make the vocabulary and train its vectors.
-
-    Returns:
-        The static model, the training pairs, and the updates and validation MRR of each evaluation.
-    """
+    """Make the vocabulary and train its vectors; the last result is `TwinResults.evaluations`."""
     corpus, held_out = task.data.corpus, task.data.held_out
     most = MOST_DOCUMENTS if task.config.queries_only else MOST_PAIRS
     first, second = _training_texts(task.settings, corpus, most)
@@ -314,9 +303,9 @@ def _train(task: _Task) -> tuple[_Words, TrainingPairs, tuple[tuple[int, float],
     pieces = pieces_of(tokenizer)
     numbers = {text: number for number, text in enumerate(dict.fromkeys([*first, *second]))}
     names = np.array([[numbers[a], numbers[b]] for a, b in zip(first, second, strict=True)])
-    bags = [Bags.of_texts(tokenizer, side) for side in (first, second)]
+    bags = [bags_of(tokenizer, side) for side in (first, second)]
     table = initial_table(task.encode.documents(pieces), *bags)
-    partners: Bags | torch.Tensor = bags[1]
+    partners: csr_matrix | torch.Tensor = bags[1]
     if task.config.queries_only:
         partners = torch.from_numpy(task.encode.documents(second))
     pairs = TrainingPairs(bags[0], partners, names)
@@ -363,7 +352,7 @@ def _results(
         corpus=data.corpus.digest,
         pieces=len(words.table),
         dim=words.table.shape[1],
-        pairs=len(pairs.first),
+        pairs=pairs.first.shape[0],
         updates=pairs.updates,
         evaluations=evaluations,
         encoder=before.measured.scores,

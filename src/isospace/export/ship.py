@@ -1,8 +1,7 @@
 """Export of a run or a model: as a classic folder, or as an ONNX graph.
 
 An ONNX graph maps token ids and mask to the final vector. It includes pooling, whitening (a dense
-layer) and normalisation, so nobody can pool its output wrongly. Batch size and length are dynamic,
-down to one sentence of one token.
+layer) and normalisation. Batch size and length are dynamic, down to one sentence of one token.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ _LARGEST = 2**31 - 2**24
 
 
 def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
-    """Write an encoder as a new folder with model.onnx, tokenizer.json and README.md.
+    """Write an encoder, moved to the CPU, as a new folder with an ONNX graph.
 
-    The encoder is moved to the CPU. `card` returns the text of README.md for the usage of the
-    folder. The result is the largest 1 - cosine between the vectors of encoder and graph.
+    `card` returns the text of README.md for the usage of the folder. The result is the largest
+    1 - cosine between the vectors of encoder and graph.
 
     Raises:
         UserError: packages are missing, the encoder cannot be written as one graph, the graph
@@ -81,10 +80,7 @@ def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> f
 
 
 def encode_with_graph(folder: Path, texts: Sequence[str]) -> np.ndarray:
-    """Encode like users of the folder, with only tokenizer.json and ONNX Runtime.
-
-    The texts must begin with the model's prompt, if it has one. The result is (text, dim) float32.
-    """
+    """Encode texts (with their prompts) to (text, dim) float32, as users of the folder do."""
     import onnxruntime
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -115,21 +111,12 @@ def _require_exportable(encoder: Encoder) -> None:
     require_one_way(encoder.prompts, encoder.source, "an ONNX graph")
     require_classic(encoder)
     if not encoder.is_transformer:
-        raise UserError(
-            f"{encoder.source}: an ONNX graph needs a transformer, and this model looks up word "
-            "vectors. Use `to` st"
-        )
+        raise UserError(f"{encoder.source}: not a transformer, as ONNX needs. Use `to` st")
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
-        raise UserError(
-            f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
-            "tokenizer.json, which an ONNX export needs. Use `to` st"
-        )
+        raise UserError(f"{encoder.source}: has no tokenizer.json, as ONNX needs. Use `to` st")
     size = sum(weight.numel() * 4 for weight in encoder.model.parameters())
     if size > _LARGEST:
-        raise UserError(
-            f"{encoder.source}: the weights have {size / 1e9:.1f} GB, and one ONNX file holds at "
-            "most 2.1 GB. Use `to` st"
-        )
+        raise UserError(f"{encoder.source}: larger than one ONNX file, 2.1 GB. Use `to` st")
 
 
 def _write_tokenizer(encoder: Encoder, path: Path) -> None:
@@ -174,7 +161,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _graph_gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
-    """Return the largest 1 - cosine between the encoder's and the graph's vectors of a side."""
     texts = [encoder.prompts.for_side(side) + text for text in PROBES]
     exact = encode_with_graph(folder, texts)
     return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 from torch.nn import functional
@@ -67,57 +68,31 @@ def pieces_of(tokenizer: Tokenizer) -> list[str]:
     return [piece.removeprefix(_CONTINUES) for piece in ordered]
 
 
-@dataclass(frozen=True)
-class Bags:
-    """Texts as the ids of their pieces.
+def bags_of(tokenizer: Tokenizer, texts: Sequence[str]) -> csr_matrix:
+    """Return texts as bags of pieces: a (text, piece) matrix with an entry 1 for each token.
 
-    Attributes:
-        pieces: concatenated piece ids of all texts.
-        starts: (text + 1,) index in `pieces` where each text begins, and the total length.
+    A piece that is twice in a text has two entries, which nothing may merge.
     """
-
-    pieces: NDArray[np.int64]
-    starts: NDArray[np.int64]
-
-    @classmethod
-    def of_texts(cls, tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
-        """Tokenise texts into bags."""
-        ids = [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))]
-        starts = np.cumsum([0, *map(len, ids)])
-        return cls(np.concatenate([*ids, np.empty(0, np.int64)]), starts)
-
-    def __len__(self) -> int:
-        """Return the number of texts."""
-        return len(self.starts) - 1
-
-    def take(self, rows: NDArray[np.int64]) -> Bags:
-        """Return the bags of some texts, by their indices."""
-        begins, lengths = self.starts[rows], np.diff(self.starts)[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
-        return Bags(self.pieces[places], starts)
-
-    def and_of(self, other: Bags) -> Bags:
-        """Return the bags of these texts, followed by those of `other`."""
-        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
-        return Bags(np.concatenate([self.pieces, other.pieces]), starts)
-
-    def mean(self, table: Tensor) -> Tensor:
-        """Return the (text, dim) means of the pieces' rows in a (piece, dim) table."""
-        return _means(torch.from_numpy(self.pieces), self.starts, table)
+    ids = [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))]
+    pieces = np.concatenate([*ids, np.empty(0, np.int64)])
+    starts = np.cumsum([0, *map(len, ids)])
+    shape = len(ids), tokenizer.get_vocab_size()
+    return csr_matrix((np.ones(len(pieces), np.float32), pieces, starts), shape)
 
 
-def _means(pieces: Tensor, starts: NDArray[np.int64], table: Tensor) -> Tensor:
-    return functional.embedding_bag(pieces, table, torch.from_numpy(starts[:-1]), mode="mean")
+def means(bags: csr_matrix, table: Tensor) -> Tensor:
+    """Return the (text, dim) means of the pieces' rows in a (piece, dim) table."""
+    pieces, starts = (torch.from_numpy(x.astype(np.int64)) for x in (bags.indices, bags.indptr))
+    return functional.embedding_bag(pieces, table, starts[:-1], mode="mean")
 
 
-def initial_table(vectors: NDArray[np.float32], *bags: Bags) -> Tensor:
+def initial_table(vectors: NDArray[np.float32], *bags: csr_matrix) -> Tensor:
     """Return the initial (piece, dim) table.
 
     It holds the encoder's `vectors` of the pieces, centred, scaled to length 1, and multiplied by
-    SIF weights. The weights come from the counts of the pieces in `bags`.
+    SIF weights, which come from the counts of the pieces in `bags`.
     """
-    counts = sum(np.bincount(one.pieces, minlength=len(vectors)) for one in bags)
+    counts = sum(np.bincount(one.indices, minlength=len(vectors)) for one in bags)
     shares = torch.from_numpy(counts / np.sum(counts))
     centred = torch.from_numpy(vectors - vectors.mean(axis=0))
     return functional.normalize(centred, dim=1) * (_SIF / (_SIF + shares)).float()[:, None]
@@ -133,19 +108,19 @@ class TrainingPairs:
         names: (pair, 2) number of each text; equal texts have equal numbers.
     """
 
-    first: Bags
-    second: Bags | Tensor
+    first: csr_matrix
+    second: csr_matrix | Tensor
     names: NDArray[np.int64]
 
     @property
     def batch(self) -> int:
         """Number of pairs in a batch."""
-        return min(BATCH, len(self.first))
+        return min(BATCH, self.first.shape[0])
 
     @property
     def updates(self) -> int:
         """Number of updates."""
-        per_pass = len(self.first) // self.batch
+        per_pass = self.first.shape[0] // self.batch
         return min(max(PASSES * per_pass, LEAST_UPDATES), MOST_PASSES * per_pass)
 
     def loss(self, table: Tensor, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,12 +129,13 @@ class TrainingPairs:
         The loss is InfoNCE in both directions. A text is not a negative of a pair that contains an
         equal text.
         """
-        bags, count = self.first.take(rows), len(rows)
-        if isinstance(self.second, Bags):
-            bags = bags.and_of(self.second.take(rows))
-        used, places = torch.unique(torch.from_numpy(bags.pieces), return_inverse=True)
+        bags, count = self.first[rows], len(rows)
+        if not isinstance(self.second, Tensor):
+            bags = vstack([bags, self.second[rows]], "csr")
+        pieces, bags.indices = np.unique(bags.indices, return_inverse=True)
+        used = torch.from_numpy(pieces.astype(np.int64))
         leaf = table[used].requires_grad_()
-        vectors = functional.normalize(_means(places, bags.starts, leaf), dim=1)
+        vectors = functional.normalize(means(bags, leaf), dim=1)
         others = vectors[count:]
         if isinstance(self.second, Tensor):
             others = functional.normalize(self.second[torch.from_numpy(rows)], dim=1)
@@ -192,7 +168,7 @@ def train_table(
     best = weights
     for update in range(1, pairs.updates + 1):
         if len(order) < pairs.batch:
-            order = random.permutation(len(pairs.first))
+            order = random.permutation(pairs.first.shape[0])
         rows, order = np.sort(order[: pairs.batch]), order[pairs.batch :]
         loss, used, leaf = pairs.loss(weights, rows)
         [gradient] = torch.autograd.grad(loss, [leaf])
