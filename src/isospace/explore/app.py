@@ -43,8 +43,7 @@ _FILES = {"explore.css": "text/css", "icon.svg": "image/svg+xml"}
 class Pages:
     """Responses to the requests.
 
-    The coroutines do not await while a model computes. So only one request at a time uses the
-    models, whose dropout rates are set and restored at every call.
+    The coroutines do not await while a model computes, so one request at a time uses the models.
     """
 
     def __init__(self, session: Session) -> None:
@@ -146,10 +145,7 @@ def listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
-        raise UserError(
-            f"`port` {port}: {HOST}:{port} cannot be used ({error}); give another, or 0 for any "
-            "that is free"
-        ) from error
+        raise UserError(f"`port` {port}: {HOST}:{port} cannot be used ({error})") from error
 
 
 def make_server(session: Session) -> uvicorn.Server:
@@ -161,9 +157,7 @@ def make_server(session: Session) -> uvicorn.Server:
 
 
 def marked(text: str, query: str) -> list[tuple[str, bool]]:
-    """Split a text into pieces, each with true if it is a word of the query, in any case.
-
-    English function words are not marked, and a long text is cut.
+    """Split a cut text into pieces, each with true if it is a word of the query, in any case.
 
     >>> marked("A dog runs.", "The dogs of a DOG")
     [('A', False), (' ', False), ('dog', True), (' ', False), ('runs', False), ('.', False)]

@@ -22,7 +22,7 @@ from isospace.encoders.settings import EncoderSettings, Precision
 from isospace.errors import UserError, number_of
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.evaluation.retrieval import Targets
-from isospace.operators.nearest import TIE, highest, unit_rows
+from isospace.operators.nearest import highest, unit_rows
 from isospace.system.files import cache_folder
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import without_surrogates
@@ -41,17 +41,14 @@ SAMPLE = 1000
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: enough for a meaning, and fits into a line
-_DIFFERENCES = 3
 _SEED = 0
 
 
 @dataclass(frozen=True)
 class Model:
-    """An encoder, A or B, and its vectors of the corpus.
+    """An encoder, A or B, and its unit vectors (text, dim) of the corpus.
 
-    Attributes:
-        vectors: (text, dim) unit vectors of the corpus.
-        sample: (n, dim) vectors of the texts at `sample_rows`, as the encoder returns them.
+    `sample` are the (n, dim) vectors of the texts at `sample_rows`, as the encoder returns them.
     """
 
     letter: str
@@ -63,12 +60,14 @@ class Model:
 
 @dataclass(frozen=True)
 class RankedNeighbour:
-    """A text of the corpus near a query, with its cosine; `shared` if both models list it."""
+    """A text of the corpus near a query, with its cosine; `shared` if both models list it.
+
+    `other_rank` is its rank by the other model, from 1; `None` with one model.
+    """
 
     text: str
     cosine: float
     other_rank: int | None
-    """Its rank by the other model, from 1; `None` with one model."""
     shared: bool
 
 
@@ -87,25 +86,11 @@ class NeighboursByModel:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A pair of sentences that one model finds more alike than the other, relative to other pairs.
-
-    `deviations` are those of the cosines from each model's mean over all pairs, in the model's
-    standard deviations.
-    """
-
-    pair: tuple[int, int]
-    cosines: tuple[float, ...]
-    deviations: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Similarities:
-    """The cosines of sentences by each model, and the pairs on which two models differ most."""
+    """The cosines of sentences by each model."""
 
     sentences: tuple[str, ...]
     matrices: tuple[NDArray[np.float32], ...]
-    differences: tuple[Difference, ...]
 
 
 @dataclass(frozen=True)
@@ -136,9 +121,7 @@ class Session:
         corpus: str,
         changes: ChangedQueries | None = None,
     ) -> None:
-        self.texts = texts
-        self.models = tuple(models)
-        self.corpus = corpus
+        self.texts, self.models, self.corpus = texts, tuple(models), corpus
         self.changes = changes or ChangedQueries()
         self.sample = tuple(texts[row] for row in sample_rows(len(texts)))
         near = sorted(self.sample[:_CANDIDATES], key=lambda text: abs(len(text) - _EXAMPLE_LENGTH))
@@ -194,15 +177,11 @@ class Session:
                 "one a line."
             )
         units = [unit_rows(model.encode(sentences)) for model in self.models]
-        matrices = tuple(rows @ rows.T for rows in units)
-        return Similarities(sentences, matrices, tuple(_differences(matrices)))
+        return Similarities(sentences, tuple(rows @ rows.T for rows in units))
 
 
 def read_corpus(files: Sequence[str], column: str, encoding: str, progress: Progress) -> list[str]:
-    """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
-
-    The arguments are fields of `CorpusConfig`.
-    """
+    """Read the distinct texts of files, or the passages of documents, cleaned, of any length."""
     config = CorpusConfig(
         tuple(files),
         column,
@@ -263,10 +242,7 @@ class Adapted:
         return f"{names}, its test pairs"
 
     def texts(self, progress: Progress) -> tuple[str, ...]:
-        """Return the held-out texts that are ranked for the test pairs.
-
-        If the test pairs are parts of passages, the whole passages are returned.
-        """
+        """Return the held-out texts that are ranked for the test pairs, as whole passages."""
         config = self.run.config
         progress.line("reading", " ".join(config.text.corpus))
         data, same = data_of(self.run)
@@ -290,8 +266,8 @@ class Adapted:
         tested = folds and folds.benchmark(data.benchmark).pairs_digest()
         if tested != self.run.finished.pairs:
             raise UserError(
-                f"{self.source}: the held-out part of {' '.join(config.text.corpus)} has changed "
-                "since the run was tested. Name the texts to show with `corpus`"
+                f"{self.source}: its held-out text has changed since the test. Name the texts to "
+                "show with `corpus`"
             )
 
 
@@ -310,10 +286,9 @@ def open_session(
     progress: Progress | None = None,
     changes: ChangedQueries | None = None,
 ) -> Session:
-    """Load one or two models, and encode the texts of a corpus with each.
+    """Load one or two models, and encode distinct texts with each.
 
-    `texts` are distinct, as `read_corpus` gives them, and `corpus` is their description. `changes`
-    are the queries that changed most, for a run of adapt.
+    `corpus` describes the texts. `changes` are the queries that changed most, for a run of adapt.
     """
     progress = progress or Logged()
     encoders = [as_encoder(model, settings) for model in models]
@@ -352,23 +327,3 @@ def _usable(text: str) -> str:
             f"It begins with: {cleaned[:60]}"
         )
     return cleaned
-
-
-def _differences(matrices: Sequence[np.ndarray]) -> list[Difference]:
-    """Return the pairs whose deviations differ most; two models' cosines differ in scale."""
-    if len(matrices) < 2:
-        return []
-    firsts, seconds = np.triu_indices(len(matrices[0]), k=1)
-    cosines = np.stack([matrix[firsts, seconds] for matrix in matrices], axis=1).astype(np.float64)
-    spread = cosines.std(0)
-    deviations = (cosines - cosines.mean(0)) / np.where(spread > TIE, spread, np.inf)
-    apart = np.abs(deviations[:, 0] - deviations[:, 1])
-    return [
-        Difference(
-            (int(firsts[i]), int(seconds[i])),
-            tuple(cosines[i].tolist()),
-            tuple(deviations[i].tolist()),
-        )
-        for i in np.argsort(-apart, kind="stable")[:_DIFFERENCES]
-        if apart[i] > TIE
-    ]
