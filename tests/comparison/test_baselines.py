@@ -134,5 +134,5 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "a")
     assert found.criterion == {"base model": 0.5, "a": 0.54}
     other = replace(best, about=replace(about, benchmark="other"))
-    with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):
+    with pytest.raises(UserError, match="`baselines` best: was scored on other items"):
         compare_runs({"a": [run]}, "MRR", {"best": [other]})

@@ -82,7 +82,7 @@ def test_cells_are_run_once_and_compared(compared, monkeypatch):
         assert compare(settings, 2, folder) == found
 
 
-@pytest.mark.usefixtures("warm_jobs")
+@pytest.mark.usefixtures("warm_processes")
 def test_cells_side_by_side_give_what_they_give_alone(compared, tmp_path):
     settings, _, alone = compared
     found = compare(settings, 1, tmp_path / "beside", jobs=2)
@@ -278,7 +278,7 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
 
 def test_the_results_of_something_else_stay(base, tmp_path):
     (tmp_path / "report.html").write_text("mine")
-    with pytest.raises(UserError, match=r"holds results\.json or .* of something else"):
+    with pytest.raises(UserError, match="holds results of something else"):
         compare({"dcl": candidate("dcl", base)}, 1, tmp_path)
     assert (tmp_path / "report.html").read_text() == "mine"
 

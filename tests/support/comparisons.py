@@ -1,40 +1,27 @@
 """What the tests of comparisons share."""
 
-import signal
-
 import pytest
 from warm import WarmProcess, isospace_main
 
-from isospace.comparison.cells import Ended
+from isospace.comparison.cells import Ended, share
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import SimCSE
 
 
-class WarmJob:
+def warm_process(command, log, place, at_once, _lifeline):
     """A command as `isospace.comparison.cells` runs it, in a warm process; no pipe ends it."""
-
-    def __init__(self, job, variables, _lifeline):
-        self._log = job.log
-        command = job.command.index("isospace") + 1
-        self._process = WarmProcess(isospace_main, list(job.command[command:]), **variables)
-
-    def ended(self):
-        return None if self._process.running else self.wait()
-
-    def terminate(self):
-        self._process.send(signal.SIGTERM)
-
-    def wait(self):
-        status = self._process.wait()
-        said = self._process.out + self._process.err
-        with self._log.open("a", encoding="utf-8") as log:
-            log.write(said)
-        return Ended(status, "".join(said.splitlines()[-1:]))
+    words = list(command[command.index("isospace") + 1 :])
+    process = WarmProcess(isospace_main, words, **share(place, at_once))
+    status = process.wait()
+    said = process.out + process.err
+    with log.open("a", encoding="utf-8") as file:
+        file.write(said)
+    return Ended(status, "".join(said.splitlines()[-1:]))
 
 
 @pytest.fixture
-def warm_jobs(monkeypatch):
-    monkeypatch.setattr("isospace.comparison.cells._Process", WarmJob)
+def warm_processes(monkeypatch):
+    monkeypatch.setattr("isospace.comparison.cells.run_process", warm_process)
 
 
 @pytest.fixture(scope="session")

@@ -2,138 +2,82 @@
 
 Cells run one after the other, or side by side in processes on this machine or on a cluster.
 Finished cells are read, stopped ones are resumed, and the others are started.
-
-Processes side by side are jobs, each with a log and a share of the machine. The jobs end with this
-process. On a signal to stop, it signals each job once. If it is killed, the jobs' standard input
-ends, which `signals.end_with_input` treats as a request to stop.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import torch
 
 from isospace.config import TrainConfig
-from isospace.errors import Interrupted, Stopped, UserError, first_line
+from isospace.errors import Interrupted, Stopped, UserError
 from isospace.system.cluster import Engine, map_on_cluster, require_seen
 from isospace.system.consent import SAFE_PATH, trusts_code
-from isospace.system.progress import Advance, Logged, Progress, Silent
+from isospace.system.progress import Advance, Progress, Silent
 from isospace.system.settings import to_dict
-from isospace.system.signals import END_WITH_INPUT, is_main_process, launched, polite_stop
+from isospace.system.signals import END_WITH_INPUT, is_main_process, launched
 from isospace.training.run import Run, begun
 from isospace.training.train import AFTER, train
 
 Item = TypeVar("Item")
 
-_POLL_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Job:
-    """A command to run, and the log file to which its output is appended."""
-
-    command: Sequence[str]
-    log: Path
-
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a job: its exit status (-N if signal N killed it) and its last line of output."""
+    """The end of a process: its exit status (-N if signal N killed it) and its last line."""
 
     status: int
     last_line: str
 
     @property
     def reason(self) -> str:
-        """Reason for the failure of a job, for messages."""
+        """Reason for a failure, for messages."""
         if self.status < 0:
             hint = "9 by the system: was there memory enough?"
             return f"was killed by signal {-self.status} ({hint})"
         return self.last_line or f"exit status {self.status}"
 
 
-def run_jobs(
-    items: Iterable[Item],
-    at_once: int,
-    begin: Callable[[Item], Job],
-    end: Callable[[Item, Ended], None],
-) -> None:
-    """Run a job for each item, several at a time.
+@contextmanager
+def lifeline() -> Iterator[int]:
+    """Give a standard input for processes that must not outlive this block or this process.
 
-    The jobs share the processor's threads and the GPUs. An exception in `begin` or `end` stops the
-    running jobs.
-
-    `begin` returns the job for an item; `end` is called when that job has ended.
-
-    Raises:
-        KeyboardInterrupt: a signal came; the running jobs have stopped.
+    It ends with them, which `signals.end_with_input` treats as a request to stop.
     """
-    waiting = list(items)
-    running: dict[int, tuple[Item, _Process]] = {}  # by position
-    lifeline, never_written = os.pipe()
-    with polite_stop() as request, request.delayed():
-        try:
-            while (waiting or running) and not request.received:
-                for place in range(at_once):
-                    if place in running:
-                        item, process = running[place]
-                        ended = process.ended()
-                        if ended is None:
-                            continue
-                        del running[place]
-                        end(item, ended)
-                    if waiting and not request.received:
-                        item = waiting.pop(0)
-                        process = _Process(begin(item), share(place, at_once), lifeline)
-                        running[place] = (item, process)
-                time.sleep(_POLL_SECONDS)
-        finally:
-            for _, process in running.values():
-                process.terminate()
-            try:
-                for _, process in running.values():
-                    process.wait()
-            finally:  # after a second signal too
-                os.close(lifeline)
-                os.close(never_written)
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(writing)
+        os.close(reading)
 
 
-class _Process(subprocess.Popen[bytes]):
-    """A running job.
-
-    `lifeline` is the reading end of a pipe, as standard input.
-    """
-
-    def __init__(self, job: Job, variables: dict[str, str], lifeline: int) -> None:
-        self._log = job.log
-        with job.log.open("ab") as log:
-            self._earlier_bytes = os.fstat(log.fileno()).st_size
-            super().__init__(
-                job.command,
-                stdin=lifeline,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **variables, **SAFE_PATH, END_WITH_INPUT: "1"},
-                start_new_session=True,  # Ctrl-C reaches only this process, which signals each job
-            )
-
-    def ended(self) -> Ended | None:
-        """Return the end of the job, or `None` while it runs."""
-        status = self.poll()
-        if status is None:
-            return None
-        said = self._log.read_bytes()[self._earlier_bytes :].decode("utf-8", "replace")
-        return Ended(status, "".join(said.splitlines()[-1:]))
+def run_process(command: Sequence[str], log: Path, place: int, at_once: int, stdin: int) -> Ended:
+    """Run a command as one of several at once, and append its output to a log."""
+    with log.open("ab") as output:
+        earlier = os.fstat(output.fileno()).st_size
+        status = subprocess.run(
+            command,
+            stdin=stdin,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **share(place, at_once), **SAFE_PATH, END_WITH_INPUT: "1"},
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends the lifeline
+            check=False,
+        ).returncode
+    said = log.read_bytes()[earlier:].decode("utf-8", "replace")
+    return Ended(status, "".join(said.splitlines()[-1:]))
 
 
 def share(place: int, count: int) -> dict[str, str]:
@@ -151,6 +95,35 @@ def share(place: int, count: int) -> dict[str, str]:
         names = given if len(given) >= gpus else list(map(str, range(gpus)))
         variables["CUDA_VISIBLE_DEVICES"] = names[place % gpus].strip()
     return variables
+
+
+def run_at_once(
+    items: Iterable[Item], at_once: int, run: Callable[[Item, int, int], Ended]
+) -> Iterator[tuple[Item, Ended]]:
+    """Run a process for each item, several at a time, and yield their ends.
+
+    `run` gets the item, its place among those at once, and the standard input of the process.
+    Close the iterator, since its end, an error or a signal also ends the processes politely.
+    """
+    places: SimpleQueue[int] = SimpleQueue()
+    for place in range(at_once):
+        places.put(place)
+
+    def at_a_place(item: Item) -> tuple[Item, Ended]:
+        place = places.get()
+        try:
+            return item, run(item, place, stdin)
+        finally:
+            places.put(place)
+
+    items = iter(items)
+    with ThreadPoolExecutor(at_once) as pool, lifeline() as stdin:
+        running = {pool.submit(at_a_place, item) for item in islice(items, at_once)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+            running |= {pool.submit(at_a_place, item) for item in islice(items, len(done))}
 
 
 @dataclass(frozen=True)
@@ -187,13 +160,8 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
-    if launched():
-        if engine == "ray":
-            raise UserError(
-                "`engine` ray: several processes already share each run. Leave `engine` out"
-            )
-        if jobs > 1:
-            raise UserError(f"`jobs` {jobs}: several processes already share each run. Give 1")
+    if launched() and (jobs > 1 or engine == "ray"):
+        raise UserError("several processes already share each run: leave out `jobs` and `engine`")
 
 
 def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
@@ -224,10 +192,10 @@ _OF_EACH = {"evaluation", "verdict", "use", "kept", AFTER}
 
 
 class SaidOnce:
-    """Progress that shows lines and tables once, except the results of each cell."""
+    """Progress that shows equal lines and tables once, except the results of each cell."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._said = progress, set[str]()
+        self._progress, self._said = progress, set[tuple[str, str]]()
 
     def bar(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Advance]:
         """Show a bar."""
@@ -235,18 +203,17 @@ class SaidOnce:
 
     def line(self, label: str, text: str) -> None:
         """Show a line, unless it was already shown and is no result."""
-        if self._is_new(f"{label} {text}") or label in _OF_EACH:
+        if self._is_new(label, text):
             self._progress.line(label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
         """Show a table, unless it was already shown and is no result."""
-        if self._is_new(f"{title} {rows}") or title in _OF_EACH:
+        if self._is_new(title, str(rows)):
             self._progress.table(title, rows)
 
-    def _is_new(self, said: str) -> bool:
-        """Remember a text, and return true if it is new."""
-        new = said not in self._said
-        self._said.add(said)
+    def _is_new(self, name: str, content: str) -> bool:
+        new = (name, content) not in self._said or name in _OF_EACH
+        self._said.add((name, content))
         return new
 
 
@@ -282,44 +249,28 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
         say(cell, f"started; its progress: {cell.log}")
         return cell
 
-    def begin_job(cell: Cell) -> Job:
-        return Job(command_of_cell(begin(cell).folder), cell.log)
+    def here(cell: Cell, place: int, stdin: int) -> Ended:
+        return run_process(command_of_cell(begin(cell).folder), cell.log, place, jobs, stdin)
 
-    def end(cell: Cell, ended: Ended) -> None:
-        results = Run(cell.folder).results
-        if ended.status != 0 or results is None:
-            failure = UserError if ended.status == 2 else Stopped
-            reason = ended.reason.removeprefix("isospace: ")
-            raise failure(f"{cell}: {reason} (full log: {cell.log})")
-        say(cell, f"done in {results.training.seconds:.0f} s")
-        advance(1)
-
-    with progress.bar("cells", len(cells), done) as advance:
-        if engine == "ray":
-            for cell, ended in map_on_cluster(_finisher, map(begin, missing), jobs):
-                end(cell, ended)
-        else:
-            run_jobs(missing, jobs, begin_job, end)
-
-
-def _finisher() -> Callable[[Cell], tuple[Cell, Ended]]:
-    """Return the function with which a worker of a cluster finishes a started cell."""
-    return lambda cell: (cell, _finish(cell))
+    running: Any = None
+    if engine == "ray":
+        running = map_on_cluster(lambda: _on_cluster, map(begin, missing), jobs)
+    else:
+        running = run_at_once(missing, jobs, here)
+    # Closed, since an error in the loop would keep the generator, and so the processes.
+    with progress.bar("cells", len(cells), done) as advance, closing(running):
+        for cell, ended in running:
+            results = Run(cell.folder).results
+            if ended.status != 0 or results is None:
+                failure = UserError if ended.status == 2 else Stopped
+                reason = ended.reason.removeprefix("isospace: ")
+                raise failure(f"{cell}: {reason} (full log: {cell.log})")
+            say(cell, f"done in {results.training.seconds:.0f} s")
+            advance(1)
 
 
-def _finish(cell: Cell) -> Ended:
-    """Finish a started cell in a worker of a cluster."""
+def _on_cluster(cell: Cell) -> tuple[Cell, Ended]:
+    """Finish a started cell on a machine of a cluster."""
     require_seen(cell.folder / "config.json")
-    logger = logging.getLogger("isospace")
-    logger.setLevel(logging.INFO)
-    handler = logging.FileHandler(cell.log)
-    logger.addHandler(handler)
-    try:
-        train(resume=cell.folder, progress=Logged())
-    except Exception as error:  # reported like a command: exit status and one line
-        logger.error("%s", error, exc_info=not isinstance(error, UserError | Stopped))
-        return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
-    return Ended(0, "")
+    with lifeline() as stdin:
+        return cell, run_process(command_of_cell(cell.folder), cell.log, 0, 1, stdin)

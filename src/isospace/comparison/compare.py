@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,16 +23,14 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import BASE, Benchmark
 from isospace.evaluation.sts import UnseenItems, sts_data
 from isospace.objectives import OBJECTIVES
-from isospace.statistics.verdict import detectable_gain
 from isospace.system import typed_json
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.lifecycle import stoppable, working_in
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import is_main_process
-from isospace.training.prepare import Data, base_encoder, require_usable
+from isospace.training.prepare import Data, require_usable
 from isospace.training.run import REPORT, Run, begun
-from isospace.training.train import ModelScores
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size")
@@ -52,24 +49,20 @@ _CONTINUE = "nothing is lost. Continue with the same command"
 def candidate(text: str, base: TrainConfig) -> TrainConfig:
     """Parse the settings of one candidate, NAME or NAME:FIELD=VALUE,FIELD=VALUE.
 
-    NAME is an objective. FIELD is an option of it, or one of `_CONFIG_KEYS`. `base` has all other
-    settings, and the options of its objective that NAME shares (`shared_options`).
+    FIELD is an option of the objective NAME, or one of `_CONFIG_KEYS`. `base` has all other
+    settings, and the options of its objective that NAME shares.
     """
     name, _, rest = text.partition(":")
     kind = OBJECTIVES[name]
     own = {field.name for field in fields(kind)}
-    options: dict[str, Any] = {}
-    changes: dict[str, Any] = {}
+    options, changes = dict[str, Any](), dict[str, Any]()
     for part in filter(None, _COMMA.split(rest)):
         key, equals, value = part.partition("=")
         if not equals or key not in own | set(_CONFIG_KEYS):
             known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
             wrong = "no such field" if equals else "expected FIELD=VALUE"
             raise UserError(f"{text}: {key}: {wrong}. Candidates can differ in {known}")
-        if key in own:
-            options[key] = _parse(value)
-        else:
-            changes[key] = _parse(value)
+        (options if key in own else changes)[key] = _parse(value)
     try:
         objective = kind(**options)
         for option, value in shared_options(base.objective, kind).items():
@@ -107,9 +100,8 @@ def compare(
         seeds: number of runs for each candidate.
         folder: folder of a new or stopped comparison.
         measure: score of the verdict: MRR of the test pairs, or the average of the STS sets.
-        jobs: runs at a time; several run in processes of their own.
-        baselines: name -> model, for `isospace.load`. Each is scored once and becomes a row, which
-            is never selected.
+        jobs: number of runs at a time; several run in processes of their own.
+        baselines: name -> model, for `isospace.load`. Each becomes a row, which is never selected.
         progress: shows the progress; default: the log.
         engine: run on this machine, or on a Ray cluster.
 
@@ -124,18 +116,13 @@ def compare(
         # Kept in the settings, because a resumed comparison may find another environment.
         settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
         if measure == "sts" and not all(config.data for config in settings.values()):
-            raise UserError(
-                "`verdict_on` sts: name the STS sets with `data` FOLDER or ISOSPACE_DATA"
-            )
+            raise UserError("`verdict_on` sts: name the STS sets with `data` or ISOSPACE_DATA")
         cells = [
             _cell(folder, name, replace(config, seed=config.seed + number))
             for number in range(seeds)
             for name, config in settings.items()
         ]
         require_runnable(cells, jobs, engine)
-        if folder.is_dir():
-            with working_in(folder, _CONTINUE):
-                pass  # refused now, and not after the checks, which take long and make no folder
         scored = _scored_before(folder, baselines)
         scored_now: dict[str, Baseline] = {}
         missing = not all(cell.finished for cell in cells) or scored.keys() != baselines.keys()
@@ -145,10 +132,6 @@ def compare(
                 _require_average(cells[0].config, data.benchmark)
             _require_same_text(cells, data.corpus.digest)
             if is_main_process():
-                progress.line("base model", f"scoring the encoder ({data.benchmark.protocol}) ...")
-                base = ModelScores.of_base_model(base_encoder(cells[0].config), data, progress)
-                progress.table(*base.table)
-                progress.line("pairs", _can_be_shown(base, cells[0].config, data, measure))
                 scored_now = _score(baselines, scored, data, progress)
         with working_in(folder, _CONTINUE):
             if missing:
@@ -177,19 +160,14 @@ def _require_comparable(
             "`corpus` -: every run reads the text, but standard input ends. Give a file"
         )
     require_writable(folder, inside=True)
-    if begun(folder):
-        raise UserError(f"`output` {folder}: is a single run. Give another folder")
-    others = (_RESULTS, REPORT)  # which are written anew
     ours = any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
-    if not ours and any((folder / name).exists() for name in others):
+    others = any((folder / name).exists() for name in (_RESULTS, REPORT))
+    if begun(folder) or (others and not ours):
         raise UserError(
-            f"`output` {folder}: holds {' or '.join(others)} of something else. Give the "
-            "comparison a folder of its own"
+            f"`output` {folder}: holds results of something else. Give the comparison a folder of "
+            "its own"
         )
     require_alike(candidates)
-    for (name, config), (other, its) in combinations(candidates.items(), 2):
-        if config == its:
-            raise UserError(f"{name} and {other} have the same settings. Leave one out")
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
@@ -201,10 +179,7 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
         differing += [n for n in texts if getattr(config.text, n) != getattr(own.text, n)]
         if differing:
             names = ", ".join(f"`{setting}`" for setting in differing)
-            raise UserError(
-                f"{first} and {name} differ in {names}. Candidates share the base model, the text, "
-                "the validation pairs and the test pairs. Give all the same value"
-            )
+            raise UserError(f"{first} and {name} differ in {names}. Give all the same value")
 
 
 def _require_different_names(names: Iterable[str]) -> None:
@@ -220,14 +195,12 @@ def _require_different_names(names: Iterable[str]) -> None:
 
 def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Baseline]:
     """Return the scored baselines in the folder whose weights have not changed."""
-    there = {name: Baseline.read(_baseline_folder(folder, name)) for name in baselines}
-    return {
-        name: baseline
-        for name, baseline in there.items()
-        if baseline is not None
-        and baseline.about.model == baselines[name]
-        and not baseline.outdated
-    }
+    found = {}
+    for name, model in baselines.items():
+        there = Baseline.read(_baseline_folder(folder, name))
+        if there is not None and there.about.model == model and not there.outdated:
+            found[name] = there
+    return found
 
 
 def _score(
@@ -244,24 +217,10 @@ def _score(
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
     """Refuse, before hours of training, a comparison that `compare_runs` would refuse."""
-    shared = _unseen_items(config, benchmark)
+    labels = config.labels if config.select == "labels" else None
+    shared = UnseenItems.of_test_pairs(benchmark.test_pairs(), labels)
     if not shared.complete:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
-
-
-def _can_be_shown(base: ModelScores, config: TrainConfig, data: Data, measure: Measure) -> str:
-    """Return a sentence on the gains that the test items can show."""
-    benchmark = data.benchmark
-    if measure == "pairs":
-        return benchmark.detectable_gain(base.measured)
-    shared = _unseen_items(config, benchmark)
-    scores = shared.scores([benchmark.items(base.measured)])
-    return detectable_gain(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
-
-
-def _unseen_items(config: TrainConfig, benchmark: Benchmark) -> UnseenItems:
-    labels = config.labels if config.select == "labels" else None
-    return UnseenItems.of_test_pairs(benchmark.test_pairs(), labels)
 
 
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
@@ -269,8 +228,7 @@ def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
         results = Run(cell.folder).results if cell.begun else None
         if results is not None and results.corpus.digest != digest:
             raise UserError(
-                f"{cell.folder}: was trained on other text: the corpus has changed since. Restore "
-                "the old text, or give another `output`"
+                f"{cell.folder}: the corpus has changed since. Restore it, or give another `output`"
             )
 
 

@@ -1,9 +1,4 @@
-"""Compare finished runs: scores, gains over a base model, a verdict.
-
-Baselines are encoders that a comparison does not train. They are scored once on its test items.
-Each has a folder with `items.npz` (column -> value of each test item) and `scores.json` (all other
-results), which is written last.
-"""
+"""Compare finished runs: scores, gains over a base model, a verdict."""
 
 from __future__ import annotations
 
@@ -65,7 +60,11 @@ class BaselineScores:
 
 @dataclass(frozen=True)
 class Baseline:
-    """An encoder's scores, and the values of `Benchmark.items` and `OtherText.items`."""
+    """An encoder that a comparison scores and does not train.
+
+    `items` are those of `Benchmark.items`, `other_text` those of `OtherText.items`. The folder of a
+    baseline has both in items.npz, and `about` in scores.json, which is written last.
+    """
 
     about: BaselineScores
     items: Items
@@ -73,10 +72,7 @@ class Baseline:
 
     @classmethod
     def score(cls, model: str, data: Data, progress: Progress) -> Baseline:
-        """Load an encoder with its own pooling, and score it.
-
-        The validation pairs of `data` select the weight of BM25.
-        """
+        """Load an encoder with its own pooling, and score it."""
         try:
             encoder = load_encoder(model)
         except UserError as error:
@@ -129,16 +125,13 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
         if not name or not model:
             raise UserError(f"`baselines` {text}: write NAME=MODEL, such as glove=glove:FILE")
         if name in models:
-            raise UserError(
-                f"`baselines` {text}: {name} already stands for {models[name]}. Give another name"
-            )
+            raise UserError(f"`baselines` {text}: {name} is {models[name]}. Give another name")
         models[name] = model
     return models
 
 
 _ROUNDING = 0.005
-"""Largest mean difference of one encoder's reciprocal ranks on two machines. One more pair
-may differ by any amount."""
+"""Largest mean difference of one encoder's reciprocal ranks on two machines, but for one pair."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +139,7 @@ class _Row:
     """One row of a comparison: a base model, a baseline or a candidate.
 
     `states`, `items` and `other_text` have an entry for each seed. Only a candidate has `runs`. The
-    `criterion` is the score that selected the checkpoints, mean over the seeds; `None` if the row
-    cannot be selected.
+    `criterion` is the mean score that selected the checkpoints; `None` if nothing selects the row.
     """
 
     name: str
@@ -181,9 +173,8 @@ def compare_runs(
     All runs have one base model. Test pairs that are among the labels which selected the
     checkpoints are left out of the gains.
 
-    The row with the highest criterion, the score that selected its checkpoints, is tested once. The
-    tests of the other rows, corrected by Holm, decide nothing. A baseline has no criterion: it is
-    tested, but the verdict is never about it.
+    The verdict is about the row with the highest criterion, the score that selected its
+    checkpoints. The tests of the other rows, corrected by Holm, decide nothing.
 
     `runs` of a name differ in their seed alone; `baselines` of a name are one, or one a seed.
     """
@@ -264,9 +255,8 @@ def _baseline_row(name: str, models: Sequence[Baseline], shared: UnseenItems) ->
 class _Selection:
     """The verdict in one score on the row that the criterion selects.
 
-    `rows` are the base model and the candidates by name. If the corpus has too few pairs to split,
-    the same pairs selected the checkpoints and select the row. The interval then holds for all rows
-    at once.
+    If the corpus has too few pairs to split, the same pairs selected the checkpoints and select the
+    row. The interval then holds for all rows at once.
     """
 
     rows: Mapping[str, _Row]
@@ -359,11 +349,7 @@ def _adapted(run: Run) -> bool:
 
 
 def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25Row]:
-    """Return the rows "BM25" and ROW + BM25.
-
-    Nothing was selected among them, so their intervals need no correction, unless the same pairs
-    selected the checkpoints.
-    """
+    """Return the rows "BM25" and ROW + BM25, among which nothing is selected."""
     base = shared.ranked(rows[BASE].items, "MRR")
     found: dict[str, BM25Row] = {}
     for row in rows.values():
@@ -379,10 +365,10 @@ def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25R
 
 
 def _other_text(row: _Row, base: _Row, average: str | None) -> dict[str, Gain]:
-    """Return the gain over the base model on each set of other text.
+    """Return the gain over the base model on each set of other text, which selects nothing.
 
-    Nothing was selected by these sets, so their intervals need no correction. The items of other
-    text lack STS: its average is the column `average`, `None` where the verdict is about it.
+    The items of other text lack STS: its average is the column `average`, `None` where the verdict
+    is about it.
     """
     sts = {}
     if average is not None:
@@ -391,7 +377,6 @@ def _other_text(row: _Row, base: _Row, average: str | None) -> dict[str, Gain]:
 
 
 def _pair_columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
-    """Return column -> scores of each seed, x 100."""
     return {
         column: SeedScores.of_seeds([100 * one.values[column] for one in seeds])
         for column in seeds[0].values
@@ -413,15 +398,12 @@ def _require_one_benchmark(
         own = run.finished
         if (own.corpus.digest, own.benchmark) != (first.corpus.digest, first.benchmark):
             raise UserError(
-                f"{runs[0].folder} and {run.folder}: the text changed between these runs, so their "
-                "scores do not compare. Remove the runs on the old text, or give another `output`"
+                f"{runs[0].folder} and {run.folder}: the text changed between these runs. Remove "
+                "the runs on the old text, or give another `output`"
             )
     for name, seeds in baselines.items():
         if any(one.about.benchmark != first.benchmark for one in seeds):
-            raise UserError(
-                f"`baselines` {name}: was scored on other test items than the runs. Remove its "
-                "folder in baselines/ and run the command again"
-            )
+            raise UserError(f"`baselines` {name}: was scored on other items. Remove its folder")
 
 
 def _require_one_base(runs: Sequence[Run]) -> None:
@@ -431,10 +413,8 @@ def _require_one_base(runs: Sequence[Run]) -> None:
         ranks = run.items("before")["MRR"]
         if np.abs(ranks - expected).mean() > _ROUNDING + 1 / len(ranks):
             raise UserError(
-                f"{first.folder} and {run.folder}: these runs began with different encoders: "
-                f"before training one has an MRR of {100 * expected.mean():.2f} and the other "
-                f"{100 * ranks.mean():.2f}. Remove the runs of the old encoder, or give another "
-                "`output`"
+                f"{first.folder} and {run.folder}: these runs began with different encoders (MRR "
+                f"{100 * expected.mean():.2f} and {100 * ranks.mean():.2f}). Remove the runs of one"
             )
 
 
@@ -463,7 +443,7 @@ def _protocol(run: Run, shared: UnseenItems) -> ComparisonProtocol:
 def _criterion(run: Run, step: int | None = None) -> float:
     """Return the score that selected the kept checkpoint, or that of `step`; never a test score.
 
-    Where the last checkpoint was kept and nothing selected, it is the MRR of held-out pairs.
+    Where the last checkpoint was kept, it is the MRR of held-out pairs.
     """
     training = run.finished.training
     criterion = BY_PAIRS if training.choice.criterion == BY_LAST else training.choice.criterion
