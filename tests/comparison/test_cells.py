@@ -52,7 +52,7 @@ class Programs:
         return self.folder / f"{name}.log"
 
     def wait_until_ready(self, *names):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not all(self.log(n).is_file() and "ready" in self.log(n).read_text() for n in names):
             assert time.monotonic() < deadline
             time.sleep(0.05)
