@@ -151,10 +151,10 @@ def _measured(record: dict[str, Any]) -> str:
         if processes > 1:
             line[f"{processes} processes"] = f"{row['megabytes']:,.0f}"
         if processes == COUNTS[-1]:
-            line[f"{processes}, computed"] = f"{_computed(row, batch, processes):,.0f}"
-            line["gathered vectors"] = f"{_share(row, batch):.1%}"
+            line[f"{processes} processes, computed"] = f"{_computed(row, batch, processes):,.0f}"
+            line["share of vectors"] = f"{_share(row, batch):.1%}"
             half = batch * 2 * _reduced(row) / (3 * _gathered(row, batch))
-            line["half at"] = f"{half:,.0f}"
+            line["half at a batch of"] = f"{half:,.0f}"
     return f"Machine: {record['machine']}.\n\n{markdown_table(list(lines.values()))}"
 
 
