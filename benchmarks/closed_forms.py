@@ -64,6 +64,8 @@ OF_QUERIES = (
     "queries alone, ridge regression",
 )
 """Rows of the table of other maps of queries alone; the first is the map of `adapt`."""
+_SHOWN = {"queries alone, 75% of their axes": "queries alone, projected on 75 % of their axes"}
+"""Row -> its name on the page, where that is another."""
 RIDGE = 0.3
 """Added to the diagonal of the queries' Gram matrix, as a share of its mean."""
 KEPT = 0.75
@@ -192,7 +194,7 @@ def _is_row(row: str) -> bool:
 
 def _over_corpora(record: Mapping[str, Any], row: str) -> dict[str, str]:
     """Return a row of means over the corpora."""
-    cells = {"": row}
+    cells = {"": _SHOWN.get(row, row)}
     for name in (TEST, HYBRID_GAIN, "docstrings", "definitions"):
         found = [own["rows"][row][name] for own in record.values() if name in own["rows"][row]]
         if found:
