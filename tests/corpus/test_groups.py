@@ -79,7 +79,7 @@ def test_one_word_may_differ(second, near):
 def test_how_many_are_held_at_once_changes_nothing(monkeypatch):
     texts = random_texts(300)
     whole = answers(texts)
-    monkeypatch.setattr("isospace.corpus.groups._CHARACTERS_AT_ONCE", 1)
+    monkeypatch.setattr("isospace.corpus.groups._AT_ONCE", 1)
     assert answers(texts) == whole
 
 

@@ -252,13 +252,8 @@ class Builder:
     ) -> None:
         """Write what the corpus has besides its lines.
 
-        Args:
-            count: number of passages or examples, including unused ones.
-            content: values that identify the corpus, for its digest.
-            pairs: validation and test pairs.
-            held_groups: name of the group of each held-out line.
-            classes: the labels, sorted.
-            arrays: `held_out`, `train` and other arrays of `Corpus`, by name.
+        `count` is the number of passages or examples, including unused ones; `content` identifies
+        the corpus in its digest; `arrays` are `held_out`, `train` and other rows of `Corpus`.
         """
         if self.unreadable:
             self.counts["unreadable files"] = len(self.unreadable)
@@ -410,8 +405,7 @@ class Builder:
     def _usable(self, keys: array[int], labels: list[str]) -> Iterator[str]:
         """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
 
-        For each such row, `keys` receives a hash of its group (0 for no group), and `labels` its
-        label, if settings name their columns.
+        `keys` receives a hash of each row's group (0 for no group), and `labels` its label.
         """
         config, counts = self.config, self.counts
         wanted, width = columns(config), len(config.columns)
@@ -437,10 +431,7 @@ class Builder:
 
 
 def _largest_group(groups: Rows, amount: int) -> int:
-    """Return the largest size of a group of passages to hold out.
-
-    Few long documents would be few independent observations.
-    """
+    """Return the largest size of a group to hold out; few long documents are few observations."""
     sizes = np.bincount(groups)
     # Leave out groups of one passage, such as the lines of a txt file.
     usual = int(np.median(sizes[sizes > 1])) if sizes.max(initial=0) > 1 else 1

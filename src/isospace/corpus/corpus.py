@@ -230,26 +230,14 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     return corpus
 
 
-def docstring_passages(source: Source, words: int | None, cache: Path) -> list[str]:
+def docstring_passages(name: str, words: int | None) -> list[str]:
     """Return every passage of docstrings once, of at most `words` words, for an index or vectors.
 
-    Unlike a corpus, this leaves out no evaluation pairs. The first call keeps the passages in the
-    cache, because reading all installed packages takes a minute.
-
-    Raises:
-        UserError: the folder is missing or has no Python files.
+    Unlike a corpus, this leaves out no evaluation pairs.
     """
-
-    def build(folder: Path) -> None:
-        documents = read_docstrings(source.name)
-        found = (passage for one in documents for _, passage in passages_of(one, words))
-        (folder / "passages.json").write_text(json.dumps([*dict.fromkeys(found)]), "utf-8")
-
-    def read(folder: Path) -> list[str]:
-        passages: list[str] = json.loads((folder / "passages.json").read_text("utf-8"))
-        return passages
-
-    return built_once(cache / "docstrings" / _key(words, _hash(source)), build, read)
+    documents = read_docstrings(name)
+    found = (passage for one in documents for _, passage in passages_of(one, words))
+    return [*dict.fromkeys(found)]
 
 
 def _key(*what: object) -> str:

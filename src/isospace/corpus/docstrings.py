@@ -1,11 +1,9 @@
 """Docstrings as documents: the English prose of installed Python packages, or of a folder.
 
-Installed packages have tens of thousands of technical paragraphs, without a download. They give a
-retrieval test without labels, since summary and next paragraph of a docstring have one subject.
-Packages are read as text, never imported. The rules that find prose cover the styles of
-reStructuredText, NumPy, Google and Markdown as people use them.
-
-This module is also a program, a child that reads some of the files; so it imports nothing heavy.
+Installed packages have tens of thousands of technical paragraphs. They give a retrieval test
+without labels, since summary and next paragraph of a docstring have one subject. Packages are read
+as text, never imported. This module is also a program, a child that reads some of the files; so it
+imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -58,11 +56,7 @@ def is_docstrings(name: str) -> bool:
 
 
 def modules_of(name: str) -> list[tuple[Path, str]]:
-    """Return path and name of the modules to read, in a fixed order.
-
-    Raises:
-        UserError: the folder is missing or has no Python files.
-    """
+    """Return path and name of the modules to read, in a fixed order; refuse a folder without."""
     if name == DOCSTRINGS:
         library = Path(sysconfig.get_path("stdlib"))
         specs = filter(None, map(importlib.util.find_spec, PACKAGES))
@@ -88,17 +82,12 @@ def _modules(root: Path, above: Path) -> Iterator[tuple[Path, str]]:
 
 
 def read_docstrings(name: str) -> list[Document]:
-    """Return the docstrings that have prose, in the order of the files; read files in parallel.
-
-    Raises:
-        UserError: the folder is missing or has no Python files.
-    """
+    """Return the docstrings that have prose, in the order of the files, read in parallel."""
     files = modules_of(name)
     # The children are new interpreters. Forking a process with threads can hang, and the other
     # start methods of multiprocessing run a user's script again if it has no main guard.
-    workers = os.cpu_count() or 1
     shares = [files[i : i + 500] for i in range(0, len(files), 500)]
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         return [found for share in pool.map(_extract_in_child, shares) for found in share]
 
 

@@ -1,7 +1,7 @@
 """Selection of the examples of a corpus to keep and to hold out.
 
-An example is a passage, or a row of texts: anchor, positive and perhaps a hard negative. The texts
-of an example are consecutive lines of a `corpus.Corpus`. This module works on positions and hashes.
+An example is a passage, or a row of texts: anchor, positive and perhaps a hard negative, which are
+consecutive lines. This module works on positions and hashes.
 """
 
 from __future__ import annotations
@@ -121,14 +121,11 @@ def hold_out(
 ) -> tuple[Rows, Rows]:
     """Return the examples to hold out and the examples to train on, both ascending.
 
-    Whole groups are held out, smallest hashes first. This is a random sample that depends neither
-    on a random state nor on the order of the examples. A group of more than `count` examples is
-    trained on.
-
-    No text is anchor or positive of two held-out examples, since a query with two right answers
-    measures nothing. The rest of a held-out group is not trained on, and neither is any other
-    example with a held-out text. Examples are not held out if more than one in ten of all examples
-    would be lost to training in this way.
+    Whole groups are held out, smallest hashes first: a random sample that depends neither on a
+    random state nor on the order of the examples. No text is anchor or positive of two held-out
+    examples, since a query with two right answers measures nothing. The rest of a held-out group is
+    not trained on, and neither is any other example with a held-out text. Examples are not held out
+    if more than one in ten of all examples would be lost to training in this way.
 
     Args:
         hashes: (example, text).
@@ -185,11 +182,7 @@ ENTAILMENT = "entailment"
 
 
 def label_of(value: Any, place: str, column: str) -> str:
-    """Return a cell of the label column as text; `place` names file and line in the error.
-
-    Raises:
-        UserError: the label is missing or blank, or neither text nor a whole number.
-    """
+    """Return a cell of the label column as text, or refuse it; `place` names file and line."""
     label = without_surrogates(str(value).strip()) if isinstance(value, str | int) else ""
     if not label:
         raise UserError(

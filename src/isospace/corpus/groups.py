@@ -37,7 +37,7 @@ words on; texts that differ by two words, from 35 words on.
 # A pair of similarity s shares a band with probability 1 - (1 - s^4)^10. That is 0.995 at the
 # threshold, 0.94 at 0.7 and 0.08 at 0.3, so few dissimilar pairs need the exact check.
 _BANDS, _ROWS = 10, 4
-_CHARACTERS_AT_ONCE = 1 << 20  # as lists of words they need 13 times as many bytes
+_AT_ONCE = 1024  # texts as lists of words, which need 13 times as many bytes
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -156,26 +156,11 @@ def near_clusters(texts: Texts, rows: Rows) -> Rows:
 def _possible_pairs(texts: Texts, rows: Rows) -> Iterator[tuple[int, int]]:
     """Yield positions (earlier, later) in `rows` of candidate pairs, found by banding."""
     keys = np.empty((_BANDS, len(rows)), dtype=np.uint64)
-    start = 0
-    for part in _in_parts(texts, rows):
-        keys[:, start : start + len(part)] = _band_keys(part)
-        start += len(part)
+    for start in range(0, len(rows), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        keys[:, part] = _band_keys([compared_words(texts[row]) for row in rows[part]])
     for band in keys:
         yield from _candidates(band)
-
-
-def _in_parts(texts: Texts, rows: Rows) -> Iterator[list[list[str]]]:
-    part: list[list[str]] = []
-    characters = 0
-    for row in rows:
-        text = texts[row]
-        part.append(compared_words(text))
-        characters += len(text) + 1
-        if characters >= _CHARACTERS_AT_ONCE:
-            yield part
-            part, characters = [], 0
-    if part:
-        yield part
 
 
 def first_equal(keys: NDArray[np.uint64] | Rows) -> Rows:

@@ -80,11 +80,7 @@ def read_documents(
 
 
 def read_file(source: Source) -> Document:
-    """Read a file as one document.
-
-    Raises:
-        UnreadableDocument: the file cannot be read; the message names file and reason.
-    """
+    """Read a file as one document, or raise `UnreadableDocument` with file and reason."""
     try:
         content = read_bytes(source)
         if not content.strip():

@@ -154,10 +154,10 @@ class Related:
         train: Rows,
         barred: NDArray[np.bool_],
     ) -> tuple[Related, Rows]:
-        """Find the pairs of these lines, and the lines that count as one text in training.
+        """Find the pairs; `barred` is from `barred_lines`.
 
-        `barred` is from `barred_lines`. The second result is (line,) a number that lines to train
-        on share if they (nearly) repeat each other.
+        The second result is (line,) a number that lines to train on share if they (nearly) repeat
+        each other.
         """
         size = int(structure.documents.max(initial=-1)) + 1
         of_held, of_train = np.zeros((2, size), dtype=bool)
@@ -213,11 +213,7 @@ class Related:
         return lines
 
     def evaluation_relation(self, wanted: str | None) -> str | None:
-        """Return the relation that gives validation and test pairs; `None` if none has enough.
-
-        Raises:
-            UserError: the documents have no such pairs.
-        """
+        """Return the relation of validation and test pairs, or `None`; refuse one without pairs."""
         counts = {name: len(self.held_out(name)) for name in RELATIONS}
         if wanted is None:
             return next((name for name in EVALUATION_RELATIONS if counts[name] >= FEW_PAIRS), None)

@@ -63,11 +63,7 @@ class Source:
 
 
 def read_bytes(source: Source) -> bytes:
-    """Return the decompressed content of a file.
-
-    Raises:
-        UnreadableDocument: the file cannot be read or decompressed.
-    """
+    """Return the decompressed content of a file, or raise `UnreadableDocument`."""
     try:
         if source.compression is None:
             return source.path.read_bytes()
@@ -82,11 +78,7 @@ def read_bytes(source: Source) -> bytes:
 
 
 def read_lines(source: Source) -> list[str]:
-    r"""Return the lines of a text file, split only at `\n`, without line ends.
-
-    Raises:
-        UserError: the file cannot be read or is not text.
-    """
+    r"""Return the lines of a text file, split only at `\n`, without line ends."""
     return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
 
 
@@ -223,11 +215,7 @@ def require_there(files: Iterable[str]) -> None:
 
 
 def file_source(path: Path) -> Source:
-    """Return the source of one file of rows, with the format from its name.
-
-    Raises:
-        UserError: the file is missing, or its ending is unknown.
-    """
+    """Return the source of one file of rows; refuse a missing file or an unknown ending."""
     if not os.path.isfile(path):
         raise UserError(f"{path}: no such file. Expected {_ROWS}.")
     source = _source(path, None)

@@ -27,7 +27,6 @@ from isospace.corpus.reading import read_file, row_document
 from isospace.corpus.records import Column
 from isospace.corpus.sources import Source, find_sources, require_columns
 from isospace.errors import UserError
-from isospace.system.files import cache_folder
 from isospace.system.unicode import normalise, without_surrogates
 
 logger = logging.getLogger(__name__)
@@ -77,7 +76,8 @@ class RowsSeen:
 class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
-    `unread` receives the names of documents that cannot be read.
+    `unread` receives the names of documents that cannot be read, `docstrings` their passages, since
+    reading all installed packages takes a minute.
     """
 
     sources: Sequence[Source]
@@ -85,6 +85,7 @@ class Texts:
     keep: tuple[str, ...]
     cut_rows: bool
     unread: set[str] = field(default_factory=set)
+    docstrings: dict[str, list[str]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TextRow]:
         for _, rows in self.files():
@@ -129,8 +130,10 @@ class Texts:
                 yield TextRow(part, key, values[1:kept], number, passage, len(parts))
 
     def _docstrings(self, source: Source) -> Iterator[TextRow]:
-        passages = docstring_passages(source, self.reading.passage_words, cache_folder())
-        for number, passage in enumerate(passages, 1):
+        if source.name not in self.docstrings:
+            words = self.reading.passage_words
+            self.docstrings[source.name] = docstring_passages(source.name, words)
+        for number, passage in enumerate(self.docstrings[source.name], 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)
 
     def _parts(self, text: str, title: str) -> list[str]:

@@ -1,9 +1,8 @@
 """Documents: a title, headings and paragraphs, read from a file of any format.
 
-The module of a format has its reader, `read`, which fills a `Draft` from the bytes of a file. Code,
-tables and boilerplate are left out and counted. Rules of boilerplate match only wording without
-another purpose: copied licences, tables of contents, and the lines that a site puts around its
-text.
+The module of a format has its reader, `read`, which fills a `Draft` from the bytes of a file.
+Boilerplate is left out by rules that match only wording without another purpose: copied licences,
+tables of contents, and the lines that a site puts around its text.
 """
 
 from __future__ import annotations
@@ -56,12 +55,7 @@ def format_of(path: str) -> str | None:
 
 
 def read_document(content: bytes, format: str, encoding: str | None = None) -> Document:
-    """Read the content of one file as a document.
-
-    Raises:
-        UnreadableDocument: the content is damaged, encrypted, not in this encoding, or without
-            text; or the parser is not installed.
-    """
+    """Read the content of one file as a document, or raise `UnreadableDocument`."""
     try:
         reader = import_module(f"{__name__}.{format}")  # only now, because parsers load slowly
     except ModuleNotFoundError:
@@ -227,11 +221,7 @@ class Draft:
         self.left_out[what] += count
 
     def finish(self) -> Document:
-        """Return the document, without boilerplate.
-
-        Raises:
-            UnreadableDocument: no paragraph is left.
-        """
+        """Return the document without boilerplate, or raise `UnreadableDocument` without text."""
         self.end_list()
         sections = []
         hidden: tuple[int, str] | None = None  # level and kind of a section that is left out
@@ -268,12 +258,9 @@ def is_text(cell: str) -> bool:
 
 
 def decode(content: bytes, encoding: str | None) -> str:
-    r"""Decode the content of a file, and change line ends to `\n`.
+    r"""Decode the content of a file, and change line ends to `\n`, or raise `UnreadableDocument`.
 
     A byte order mark overrides `encoding`.
-
-    Raises:
-        UnreadableDocument: the content is not text in this encoding.
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
