@@ -19,8 +19,8 @@ from isospace.recipes import find
     [
         (["train"], "--corpus is missing"),
         (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
-        (["train", "--budget", "--seed", "3"], "--budget: expected 2 arguments"),
-        (["train", "--budget", "10", "--seed", "3"], "--budget: expected 2 arguments"),
+        (["train", "--budget", "--seed", "3"], "--budget: expected a number"),
+        (["train", "--budget", "10", "--seed", "3"], "--budget: expected a number"),
         (["train", "--budget", "10", "minuts"], "--budget minuts: expected sentences, tokens"),
         (["train", "--modle", "y"], "--modle: no such option. Did you mean --model"),
         (["trian", "x"], "trian: no such command. Did you mean train?"),
@@ -154,6 +154,11 @@ def test_an_option_of_many_words_may_be_repeated_and_another_counts_last():
 def test_options_of_an_objective_stand_anywhere(words):
     objective = _parse(["train", *words.split(), "--budget", "1", "minute"]).objective
     assert (type(objective).__name__, objective.temperature) == ("SimCSE", 2)
+
+
+@pytest.mark.parametrize("words", [["--budget", "2 minutes"], ["--budget=2 minutes"]])
+def test_an_amount_may_be_one_word(words):
+    assert _parse(["adapt", *words, "2 minutes"]).config.budget == (2, "minutes")
 
 
 def test_none_is_the_value_of_a_setting_that_may_be_missing():

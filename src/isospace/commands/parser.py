@@ -10,8 +10,9 @@ import argparse
 import functools
 import inspect
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -241,12 +242,13 @@ def _values(options: Sequence[Option], words: Sequence[str]) -> tuple[dict[str, 
     for option in options:
         if not option.written.positional:
             option.add_to(parser)
+    amounts = {one.name: as_text(one.default) for one in options if len(one.kinds) == 2}
+    words = list(_with_split_amounts(words, amounts))
     end = words.index("--") if "--" in words else len(words)
     try:
         found, left = parser.parse_known_args(words[:end])
     except argparse.ArgumentError as error:
-        name = (error.argument_name or "").rpartition("/")[2]
-        raise UserError(f"{name}: {error.message}") from None
+        raise UserError(_wrong(error, amounts)) from None
     if unknown := list(filter(_LIKE_OPTION.match, left)):
         return {}, unknown
     left += words[end + 1 :]
@@ -263,6 +265,26 @@ def _values(options: Sequence[Option], words: Sequence[str]) -> tuple[dict[str, 
     if missing:
         raise UserError(f"{in_words(missing, 'and')}: missing")
     return values, left
+
+
+def _wrong(error: argparse.ArgumentError, amounts: Mapping[str, str]) -> str:
+    """Return the message for an option with too few words; `amounts`: option -> example."""
+    name = (error.argument_name or "").rpartition("/")[2]
+    if name in amounts:
+        return f"{name}: expected a number and a unit, such as {amounts[name]}"
+    return f"{name}: {error.message}"
+
+
+def _with_split_amounts(words: Sequence[str], amounts: Container[str]) -> Iterator[str]:
+    """Give the words, and an amount that is one word as two, as in `--budget '6 minutes'`."""
+    for before, word in pairwise(["", *words]):
+        name, equals, value = word.partition("=")
+        if equals and name in amounts:
+            yield from (name, *value.split())
+        elif before in amounts:
+            yield from word.split()
+        else:
+            yield word
 
 
 def _place_of_objective(kind: type[Any], words: Sequence[str]) -> int:
