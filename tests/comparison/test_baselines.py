@@ -25,7 +25,7 @@ def words(tmp_path):
     draw = np.random.default_rng(0)
     lines = [" ".join([word, *map(str, draw.normal(size=8).tolist())]) for word in WORDS]
     (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
-    return f"glove:whitespace:{tmp_path / 'vectors.txt'}"
+    return f"glove:{tmp_path / 'vectors.txt'}"
 
 
 def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeypatch):

@@ -70,8 +70,7 @@ def load_encoder(
         if words is None:
             model = SentenceTransformer(place.path, device=device, **place.options)
         else:
-            file, tokens = words
-            model = word_model(*read_vectors(file), tokens).to(device)
+            model = word_model(*read_vectors(words)).to(device)
     if not all(weights.isfinite().all() for weights in model.parameters()):
         raise UserError(
             f"{name}: some weights are not finite numbers (NaN). The file is damaged, or the "

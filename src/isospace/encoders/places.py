@@ -71,12 +71,12 @@ def resolve(name: str) -> Place:
         return Place(name, True)
     words = word_file(name)
     if words is not None:
-        if not words[0].is_file():
+        if not words.is_file():
             raise UserError(
                 f"{name}: no such file. Expected word vectors in GloVe's text format, a word and "
                 "its numbers a line (.txt, .gz or .zst)"
             )
-        return Place(str(words[0]), True)
+        return Place(str(words), True)
     path = expanded(name)
     model = run_model(path)
     if model is not None:

@@ -1,7 +1,6 @@
 """Word vectors as a base model: the mean of a text's words, from a file in GloVe's text format.
 
-A text without known words has the zero vector. `glove:FILE` names a vector file;
-`glove:whitespace:FILE` also keeps English stop words.
+`glove:FILE` names a vector file. A text without known words has the zero vector.
 
 Each white-space token is looked up unchanged, then without outer punctuation, then in lower case
 too. Stop words and single punctuation marks are dropped at each step. The code behind the published
@@ -16,7 +15,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from statistics import mode
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
@@ -31,7 +30,6 @@ from tokenizers import Tokenizer
 from isospace.errors import UserError, first_line
 from isospace.system.files import expanded
 
-Tokens = Literal["whitespace_stop", "whitespace"]
 PREFIX = "glove:"
 
 _PADDING = "PADDING_TOKEN"  # sentence-transformers' name for row 0
@@ -87,31 +85,18 @@ class PieceIds(WordIds):
         return (own.ids for own in found)
 
 
-def word_file(name: str) -> tuple[Path, Tokens] | None:
-    """Split a name glove:TOKENS:FILE into file and tokens; `None` for other names.
-
-    >>> word_file("glove:whitespace:vectors.txt")
-    (PosixPath('vectors.txt'), 'whitespace')
-    """
-    if not name.startswith(PREFIX):
-        return None
-    rest = name.removeprefix(PREFIX)
-    for tokens in get_args(Tokens):
-        if rest.startswith(f"{tokens}:"):
-            return expanded(rest.removeprefix(f"{tokens}:")), tokens
-    return expanded(rest), "whitespace_stop"
+def word_file(name: str) -> Path | None:
+    """Return the file of a name glove:FILE; `None` for other names."""
+    return expanded(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
 
 
 def word_model(
     words: Sequence[str],
     vectors: np.ndarray,
-    tokens: Tokens,
     stop_words: Iterable[str] = ENGLISH_STOP_WORDS,
 ) -> SentenceTransformer:
     """Return a model on the CPU that averages word vectors."""
-    vocabulary = [_PADDING, *words]
-    dropped = stop_words if tokens == "whitespace_stop" else ()
-    tokenizer = WhitespaceTokenizer(vocabulary, stop_words=dropped)
+    tokenizer = WhitespaceTokenizer([_PADDING, *words], stop_words=stop_words)
     rows = np.concatenate([np.zeros_like(vectors[:1]), vectors])
     pooling = Pooling(vectors.shape[1], "mean")
     return SentenceTransformer(modules=[WordEmbeddings(tokenizer, rows), pooling], device="cpu")

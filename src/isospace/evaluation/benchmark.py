@@ -1,7 +1,4 @@
-"""Test and validation items of a run, held-out text, and the scores of an encoder on them.
-
-Held-out text selects checkpoints, by measurements that need no labels.
-"""
+"""Test and validation items of a run, held-out text, and the scores of an encoder on them."""
 
 from __future__ import annotations
 
@@ -57,19 +54,15 @@ _LOSS_TEMPERATURE = 0.05
 HELD_OUT_PAIRS = 500
 HELD_OUT_SENTENCES = 128
 NOISY_SENTENCES = 64
-"""Sentences measured under dropout. The sizes here do not depend on the machine. They keep the cost
-of an evaluation below a tenth of the training between two evaluations."""
+"""Sentences measured under dropout. These sizes keep the cost of an evaluation below a tenth of the
+training between two evaluations."""
 DISTRACTORS = 1_000
 """Largest number of training passages that are candidates of the validation pairs."""
 
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """One measurement of `HeldOut`.
-
-    `values` are the measures by name, `ranks` those of the pairs, and `vectors` (sentence, dim)
-    those of the sentences.
-    """
+    """One measurement of `HeldOut`: measures, ranks of the pairs, and vectors of the sentences."""
 
     values: dict[str, float]
     ranks: RetrievalScores
@@ -77,10 +70,9 @@ class HeldOutScores:
 
 
 class HeldOut:
-    """Held-out sentences and pairs for measurements of an encoder that need no labels.
+    """Held-out sentences and pairs that select checkpoints without labels.
 
-    `HELD_OUT_SENTENCES` of the sentences and `HELD_OUT_PAIRS` of the pairs are measured. `natural`
-    is false for halves of sentences.
+    `natural` is false for halves of sentences.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
@@ -94,19 +86,13 @@ class HeldOut:
     ) -> HeldOutScores:
         """Measure one state of the encoder.
 
-        `base` are the `vectors` of the base model; `None` if the encoder is the base model.
-
-        Returns:
-            The measures pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau
-            0.05) and pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and
-            uniformity (clean vectors), after Wang & Isola; effective_rank; mean_cosine;
-            neighbour_overlap (share of the ten nearest neighbours that are the same as in the base
-            model).
+        `pairs_loss` is InfoNCE of first texts against all second texts, `alignment` that of two
+        dropout views, `neighbour_overlap` that with the base model's vectors `base`; default: the
+        encoder is the base model.
         """
         encode, encode_noisy = sided(encode), sided(encode_noisy)
         clean = encode.documents(self.sentences)
-        # The same texts as in the selection of the BM25 weight: a cached base model encodes them
-        # once.
+        # The texts of `select_weight` too: a cached base model encodes them once.
         texts, first = encode_columns(
             encode, self._targets.texts, self.pairs.first, sides=("document", "query")
         )
@@ -127,10 +113,9 @@ class HeldOut:
 
 
 def validation_text(corpus: Corpus) -> HeldOut:
-    """Return the held-out text and the validation pairs that select checkpoints.
+    """Return the held-out text and validation pairs that select checkpoints.
 
-    They share no text and no group with the benchmark, unless there is too little text to split
-    (`Benchmark.split`).
+    They share no text and no group with the test pairs, unless `Benchmark.split` is false.
     """
     own, sentences = corpus.pairs, corpus.held_out(corpus.validation)
     if not own.dev:
@@ -141,7 +126,7 @@ def validation_text(corpus: Corpus) -> HeldOut:
 
 
 def held_out_halves(corpus: Corpus, places: NDArray[np.int64]) -> TextPairs:
-    """Return the halves of some held-out sentences, with their groups by the column `group`."""
+    """Return the halves of some held-out sentences, with their groups."""
     groups = None if corpus.group is None else [corpus.held_groups[place] for place in places]
     return halves(corpus.held_out(places), groups, unit_of(corpus.group))
 
@@ -149,8 +134,7 @@ def held_out_halves(corpus: Corpus, places: NDArray[np.int64]) -> TextPairs:
 def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
     """Return the validation pairs with `DISTRACTORS` training passages as additional candidates.
 
-    With few candidates most encoders find most pairs, so that a better encoder hardly shows. The
-    test pairs have more candidates.
+    With few candidates most encoders find most pairs, so that a better encoder hardly shows.
     """
     if not corpus.pairs.dev:
         return held_out.pairs
@@ -175,8 +159,7 @@ def candidate_passages(
 ) -> Candidates | None:
     """Return the candidate passages for the held-out pairs of a corpus; `None` without documents.
 
-    The candidates know all right passages of a query, including pairs that are not measured.
-    `distractors` are lines of additional passages; a passage is never a candidate twice.
+    They know all right passages of a query. `distractors` are lines of additional passages.
     """
     related, relation = corpus.related, corpus.pairs.relation
     if related is None or not relation:
@@ -222,7 +205,7 @@ _WAYS = {
 
 @dataclass(frozen=True)
 class PairScores:
-    """Retrieval scores of the test pairs (measure -> value, 0 to 1), and their protocol."""
+    """Retrieval scores of the test pairs, 0 to 1, and their protocol."""
 
     protocol: str
     queries: int
@@ -233,7 +216,7 @@ class PairScores:
     def of_ranks(
         cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None
     ) -> PairScores:
-        """Return the scores of ranks; `no_shared` are the ranks without shared words."""
+        """Return the scores of ranks, and of ranks without shared words."""
         values = ranks.row()
         if no_shared is not None:
             values[NO_SHARED] = no_shared.mrr
@@ -271,7 +254,7 @@ class BenchmarkScores:
 def table_rows(
     column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
 ) -> list[dict[str, str]]:
-    """Return rows for each state of an encoder, alone and in hybrid search, and for BM25."""
+    """Return rows for each state of an encoder, alone and in hybrid search, and BM25."""
     rows = []
     for name, scores in states.items():
         rows.append({column: name} | scores.cells())
@@ -318,7 +301,7 @@ HALVES = "halves of held-out sentences (first to second)"
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Scores of one encoder on every item of a benchmark, and the vectors of its `sample`."""
+    """Scores of one encoder on every item of a benchmark, and vectors of its `sample`."""
 
     retrieval: RetrievalScores
     sts: STSResult | None
@@ -342,10 +325,9 @@ class Benchmark:
     """Test items that every compared encoder is scored on.
 
     Attributes:
-        pairs: test pairs with their groups; the verdict compares their mean reciprocal rank.
         labels: labelled pairs that select checkpoints.
         sample: held-out sentences whose vectors are kept.
-        split: true if no validation pair is among `pairs`.
+        split: true if no validation pair is among the test `pairs`.
         confidence: nominal confidence of the verdict's interval. After cross-validation it must be
             higher for the interval to hold in `CONFIDENCE` of cases.
     """
@@ -369,9 +351,8 @@ class Benchmark:
     ) -> Benchmark:
         """Make a benchmark of held-out text and of the user's own data.
 
-        The sample is the held-out text that `validation_text` leaves, or all of it. Without
-        `pairs` the test pairs are natural pairs of the corpus, or else halves of the sample's
-        sentences. With `distractors` all passages are candidates.
+        Without `pairs` the test pairs are natural pairs of the corpus, or else halves of sentences.
+        With `distractors` all passages are candidates.
         """
         held_out = corpus.held_out(corpus.test)
         split = True
@@ -390,14 +371,12 @@ class Benchmark:
             described = HALVES
         if len(pairs) < 2:
             raise TooLittle(
-                "the corpus has too few sentences of 8 words or more to measure on, or too few "
-                "groups (`group`). Give more text, or pairs of texts that belong together "
-                "(`pairs` FILE)"
+                "the corpus has too few sentences of 8 words or more, or too few groups (`group`), "
+                "to measure on. Give more text, or `pairs` FILE"
             )
         if distractors and pairs.among is None:
             raise UserError(
-                f"`distractors`: {pairs.name} are ranked among each other and take no "
-                "distractors. Leave `distractors` out, or give documents (`corpus`)"
+                f"`distractors`: {pairs.name} are ranked among each other. Leave `distractors` out"
             )
         tests = {name: task.test_only() for name, task in (tasks or {}).items()}
         return cls(
@@ -428,10 +407,9 @@ class Benchmark:
         return [test for task in self.tasks.values() for test in task.subsets.values()]
 
     def select_weight(self, encode: Encode, held_out: HeldOut) -> float:
-        """Select the weight of BM25 in hybrid search with an encoder, on the validation pairs.
+        """Select the weight of BM25 in hybrid search on the validation pairs.
 
-        Returns the default weight if the validation pairs are halves of sentences, or if one of
-        them is a test pair.
+        Halves of sentences, and pairs that are test pairs too, leave the default weight.
         """
         if not held_out.natural or np.isin(held_out.pairs.ids(), self.pairs.ids()).any():
             return WEIGHT
@@ -440,8 +418,8 @@ class Benchmark:
     def items(self, measured: BenchmarkResult) -> dict[str, np.ndarray]:
         """Return the values of each test item, for tests over items and seeds (`compare`).
 
-        "MRR", "BM25", "fused" and `NO_SHARED` have reciprocal ranks (pair,), and the displacement
-        (half, pair) of `RetrievalScores`. Columns of the papers' row have cosines (pair,).
+        "MRR", "BM25", "fused" and `NO_SHARED` have reciprocal ranks (pair,) and displacements
+        (half, pair), columns of the papers' row cosines (pair,).
         """
         with_bm25 = measured.with_bm25
         ranked = {"MRR": measured.retrieval, "BM25": with_bm25.bm25, "fused": with_bm25.hybrid}
@@ -455,9 +433,9 @@ class Benchmark:
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
         """Return part -> column -> array of the test pairs, in the order of `items`.
 
-        "group" has the group's number for "MRR" (pair,), and numbers of the sentences (pair, 2) for
-        columns of the papers' row. These also have "gold": gold scores (pair,), and "seen": true
-        for pairs that are also among the labels (pair,).
+        "group" has numbers of the groups (pair,) for "MRR", and of the sentences (pair, 2) for
+        columns of the papers' row. These also have "gold" scores (pair,), and "seen": true for
+        pairs that are among the labels (pair,).
         """
         labelled = np.array([], np.int64) if self.labels is None else self.labels.ids()
         parts = sts_test_pairs(self.tasks, labelled)
@@ -474,7 +452,7 @@ class Benchmark:
         return "" if found is None else _digest((found.first, found.second, found.gold.tolist()))
 
     def digest(self) -> str:
-        """Return a digest of the test items; runs with equal digests have comparable `items`."""
+        """Return a digest of the test items; equal digests have comparable `items`."""
         sts = [(test.first, test.second, test.gold.tolist()) for test in self._sts_tests]
         content = ((self.pairs.first, self.pairs.second), sts)
         among = self.pairs.among
@@ -485,10 +463,7 @@ class Benchmark:
         return mrr_scores(self.pairs, ranks)
 
     def detectable_gain(self, before: BenchmarkResult, share: float = GAIN_ERROR_SHARE) -> str:
-        """Return a sentence on the smallest gain that the test pairs can show.
-
-        `share` is the ratio of a gain's standard error to that of the base model's score.
-        """
+        """Return a sentence on the smallest gain that the test pairs can show."""
         return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit, share=share)
 
     def bm25_gains(
@@ -496,8 +471,7 @@ class Benchmark:
     ) -> dict[str, Gain]:
         """Return way of search with BM25 -> gain over the base model alone.
 
-        Pass the candidates as `among` if the test pairs selected the adapted model: hybrid search
-        with it gains by that selection too.
+        `among` are the candidates that the test pairs selected from, if they did.
         """
         base = self.pair_scores(before.retrieval)
         ways = {"BM25": before.with_bm25.bm25, HYBRID_BASE: before.with_bm25.hybrid}
@@ -514,10 +488,7 @@ class Benchmark:
         kept: str | None,
         among: SelectedAmong | None = None,
     ) -> Verdict:
-        """Compare both models on the test pairs.
-
-        `kept` is the reason why selection kept the base model, or `None`.
-        """
+        """Compare both models on the test pairs; `kept` says why selection kept the base model."""
         if kept is not None:
             best = None
             # A single one is the base model: all checkpoints have collapsed.

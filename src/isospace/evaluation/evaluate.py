@@ -90,10 +90,10 @@ def evaluate_models(
 
 
 def tables_of(evaluations: Sequence[Evaluation]) -> list[TitledRows]:
-    """Return the tables of one or several models, and the gains over the first model in retrieval.
+    """Return the tables of one or several models, and the gains over the first in retrieval.
 
-    Tables of several models with the same title become one table with a row for each model. Rows
-    that agree in all shared columns, such as those of BM25, become one row.
+    Tables with the same title become one table with a row for each model; equal rows, such as those
+    of BM25, become one.
     """
     own = {found.conditions.model: found.scores.get("own") for found in evaluations}
     gained = tables_of_gains(

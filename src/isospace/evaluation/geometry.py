@@ -1,7 +1,7 @@
 """Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; the task.
 
-Every measure takes numpy arrays or torch tensors of shape `(sentence, dim)` with two or more
-sentences. It computes in float64 (neighbours in float32), in chunks of bounded memory.
+Every measure takes arrays or tensors `(sentence, dim)` of two or more sentences. It computes in
+float64 (neighbours in float32), in chunks of bounded memory.
 """
 
 from __future__ import annotations
@@ -130,11 +130,7 @@ def normalised(x: Embeddings) -> FloatArray:
 
 
 def describe(x: Embeddings) -> dict[str, float]:
-    """Return sentences, dim, and all measures of one array, ready for JSON.
-
-    Pass a few thousand distinct sentences: time grows with the square of their number. If a row is
-    not finite, measures are NaN.
-    """
+    """Return all measures of distinct sentences; time grows with the square of their number."""
     values = as_array(x)
     sentences, dim = values.shape
     return {
@@ -168,8 +164,8 @@ def evaluate_geometry(
 ) -> GeometryScores:
     """Measure the vectors of distinct, shuffled texts, at most `SAMPLE`.
 
-    `name` describes the texts in the protocol. `pairs` with a gold score of 4 or more also give the
-    alignment. Papers differ in split and threshold of these pairs, and rarely report them.
+    `pairs` with a gold score of 4 or more also give the alignment. Papers differ in split and
+    threshold of these pairs, and rarely report them.
     """
     distinct = list(dict.fromkeys(texts))
     order = np.random.default_rng(_SEED).permutation(len(distinct))[:SAMPLE]

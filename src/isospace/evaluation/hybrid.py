@@ -1,8 +1,4 @@
-"""BM25 and hybrid search compared with an encoder alone, on the same queries.
-
-BM25 needs no training, and on some text it finds more than an encoder. So every table of retrieval
-has rows for BM25 and hybrid search, with their gains over the encoder and 95 % intervals.
-"""
+"""BM25 and hybrid search compared with an encoder alone, on the same queries."""
 
 from __future__ import annotations
 
@@ -50,8 +46,7 @@ class BM25Comparison:
     """Scores of an encoder, of BM25 and of hybrid search on the same queries.
 
     `values` are means over the queries, 0 to 1. `scores` have the value of each query, for measures
-    whose gains are shown; the first is the measure of the verdict. `unit` is the name of the groups
-    of queries, in the plural.
+    whose gains are shown; the first is that of the verdict. `unit` names the groups of queries.
     """
 
     values: dict[Way, dict[str, float]]
@@ -80,7 +75,7 @@ class BM25Comparison:
         return {name: gain(after, before[name]) for name, after in self.scores[way].items()}
 
     def names(self, model: str) -> dict[Way, str]:
-        """Return the name of each way of search in tables."""
+        """Return the name of each way of search."""
         return {"encoder": model, "BM25": "BM25", "hybrid": f"{model} + BM25"}
 
     def to_json(self) -> dict[str, Any]:
@@ -135,8 +130,7 @@ def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT
 class BaselineRanks:
     """Ranks of pairs by BM25, by hybrid search, and by the encoder without shared words.
 
-    For `no_shared` the query's words were removed from its right text alone. It is `None` if no
-    pair shares a word.
+    For `no_shared` the query's words were removed from its right text alone, if any shares one.
     """
 
     bm25: RetrievalScores
@@ -211,10 +205,7 @@ def _searched(
     weight: float,
     itself: NDArray[np.int64],
 ) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], _BlocksByWay]:
-    """Return the vectors of queries and documents, and a function for each way of search.
-
-    The function yields the scores (query, document) in blocks.
-    """
+    """Return the vectors, and for each way a function that yields scores in blocks."""
     first, second = unit_vectors(encode, queries, documents)
     bm25 = BM25(documents)
 
@@ -237,8 +228,8 @@ def _hybrid_blocks(
 ) -> _Blocks:
     """Yield fused scores, block by block.
 
-    `itself` (query,) is the position of the document that equals the query, or -1. Its scores are
-    left out of the spread of the cosines, and its BM25 score is 0.
+    The document that equals the query, `itself` (query,) or -1, is left out of the spread of the
+    cosines and has the BM25 score 0.
     """
     for start, cosines in product_blocks(first, second):
         rows = slice(start, start + len(cosines))

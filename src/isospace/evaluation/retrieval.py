@@ -1,8 +1,4 @@
-"""Retrieval with pairs: the second text is ranked among all second texts by the first text.
-
-This measure of domain adaptation needs no labels. The pairs are a question and its answer, or a
-summary and its description. If a corpus has no such pairs, they are the two halves of a sentence.
-"""
+"""Retrieval with pairs: the second text is ranked among all second texts by the first text."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from isospace.statistics.gains import FloatArray, Scores, mean_scores
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
-"""Shortest sentence that `halves` cuts: in words, or in characters of a script without spaces."""
+"""Shortest sentence that `halves` cuts: in words, or in a script without spaces."""
 FIRST = 3
 """Number of top texts that `first_texts` returns for a query."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
@@ -32,10 +28,9 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 class RetrievalScores:
     """Ranks of each query's own target among all targets: `(query,)`, 1 is best.
 
-    Attributes:
-        displacement: `(half, query)`: the sum by which a query's own target lowers the reciprocal
-            ranks of the other queries of a half. If several queries share a target, the first has
-            the loss. The first query of a group also has the losses by other texts of the group.
+    `displacement` `(half, query)` is the sum by which a query's own target lowers the reciprocal
+    ranks of the other queries of a half. If several queries share a target, the first has the loss.
+    The first query of a group also has the losses by other texts of the group.
     """
 
     ranks: FloatArray
@@ -59,7 +54,7 @@ class RetrievalScores:
         return float(self.reciprocal_ranks.mean())
 
     def row(self) -> dict[str, float]:
-        """Return MRR and the measures of `judged` for tables; a query has one right text."""
+        """Return MRR and the measures of `judged` for tables."""
         return {
             "MRR": self.mrr,
             "nDCG@10": float(self.ndcg.mean()),
@@ -75,14 +70,13 @@ class Targets:
         texts: distinct texts, the second texts of the pairs first.
         own: (pair,) position of each pair's second text.
         left_out: for each pair the positions of all texts that are right for its first text, or
-            equal to it. They are left out while the pair's own second text is ranked. `None` if
-            every query has a single such text.
-        itself: (pair,) the position of the pair's first text, if it is a target but not the right
-            one; else -1.
+            equal to it, which do not compete with its own second text; `None` if all have one.
+        itself: (pair,) the position of the first text, if it is a target but not the right one;
+            else -1.
         second_half: (pair,) true for pairs of the second half; a group is in one half.
         bearers: (target,) the pair that has the displacement by a target: the first pair with this
             target, else the first of its group; -1 if there is none.
-        described: description of the candidates; empty if they are the second texts alone.
+        described: description of further candidates.
     """
 
     texts: tuple[str, ...]
@@ -138,9 +132,8 @@ class Targets:
     ) -> RetrievalScores:
         """Rank each pair's second text by the scores (pair, target) in blocks, and overwrite these.
 
-        Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`. So a collapsed
-        encoder, with one vector for all texts, gets the middle rank. `own_scores` (pair,) replace
-        the scores of the second texts. `score` is the name of the scores, for the protocol.
+        Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`: a collapsed
+        encoder gets the middle rank. `own_scores` (pair,) replace the scores of the second texts.
         """
         own = self.own
         ranks, displacement = np.empty(len(own)), np.zeros((2, len(self.texts)))
@@ -182,11 +175,7 @@ class Targets:
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
-    """Rank each pair's second text for its first text among all candidates, by cosine.
-
-    While one second text of a first text is ranked, the others are left out, and so is the first
-    text itself.
-    """
+    """Rank each pair's second text for its first text among all candidates, by cosine."""
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     return targets.rank(product_blocks(*vectors))
@@ -215,8 +204,8 @@ def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
 
 
 Items = dict[str, np.ndarray]
-"""Column -> score of each test item, (item,). The name of a column with the ending `DISPLACEMENT`
--> what each item takes from the scores of other items, (half, item)."""
+"""Column -> score of each test item, (item,); with the ending `DISPLACEMENT` -> what each item
+takes from the scores of other items, (half, item)."""
 DISPLACEMENT = " displacement"
 
 
@@ -231,9 +220,8 @@ def halves(
 ) -> TextPairs:
     """Make pairs from single sentences: the first half of the words and the second half.
 
-    They replace natural pairs if a corpus has none. Each distinct sentence of `MIN_WORDS` words or
-    more gives one pair. A sentence that is mostly in a script without spaces is cut by characters
-    (at least `MIN_CHARACTERS`), never before a combining mark. Shorter sentences are left out.
+    They replace natural pairs if a corpus has none. A sentence that is mostly in a script without
+    spaces is cut by characters, never before a combining mark. Short sentences are left out.
 
     >>> list(halves(["one two three four five six seven eight", "too short"]))
     [('one two three four', 'five six seven eight')]

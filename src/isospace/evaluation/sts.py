@@ -1,8 +1,7 @@
 """The seven STS sets of the papers, scored the way SentEval does.
 
 Source of the protocol: SentEval (Conneau & Kiela 2018) with raw cosines and the setting "all" of
-SimCSE's evaluation (Gao et al. 2021, appendix B). The settings "mean" and "wmean" of older papers
-are computed too. `senteval` reads the files.
+SimCSE's evaluation (Gao et al. 2021, appendix B), beside "mean" and "wmean" of older papers.
 """
 
 from __future__ import annotations
@@ -55,9 +54,9 @@ DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
 class STSScore:
     """A correlation (-1 to 1) of cosine and gold score, with its protocol.
 
-    `aggregation` is "subset" (the one sub-set that `split` names), "all" (over the concatenated
-    pairs of the sub-sets that `split` joins with "+"), "mean" (plain mean of the sub-sets'
-    correlations) or "wmean" (their mean weighted by number of pairs).
+    `aggregation` is "subset" (the one that `split` names), "all" (over the concatenated pairs of
+    the sub-sets that `split` joins with "+"), "mean" of the sub-sets' correlations, or "wmean"
+    (weighted by number of pairs).
     """
 
     task: str
@@ -103,10 +102,7 @@ class STSResult:
         }
 
     def paper_row(self) -> dict[str, float]:
-        """Return the papers' row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
-
-        `Avg` is the plain mean of the seven rounded numbers, as SimCSE's script prints it.
-        """
+        """Return the papers' row, x 100: seven rounded columns, and `Avg` as SimCSE prints it."""
         columns = self.headlines().items()
         return with_average({column: round(100 * score.value, 2) for column, score in columns})
 
@@ -129,11 +125,10 @@ class STSResult:
 
 @dataclass(frozen=True)
 class UnseenItems:
-    """The test items of encoders that were scored on one benchmark, without labelled pairs.
+    """The test items of a benchmark without the labelled pairs that selected a checkpoint.
 
     STS-B was drawn from STS12 to STS17, so three quarters of its dev set are test pairs of other
-    years. Pairs that selected a checkpoint are left out, and the score without them has another
-    name.
+    years. A score without them has another name.
 
     Attributes:
         gold: STS set -> (pair,) gold scores of the pairs that are not among the labels.
@@ -153,7 +148,7 @@ class UnseenItems:
     def of_test_pairs(
         cls, test_pairs: Mapping[str, Items], labels: str | None = None
     ) -> UnseenItems:
-        """Return the test items of a benchmark; `test_pairs` are as in `Benchmark.test_pairs`."""
+        """Return the test items, given `Benchmark.test_pairs`."""
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, usable in unseen.items() if usable.sum() > 1]
         gold, groups = (
@@ -233,24 +228,20 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
         return load_scored_pairs(Path(labels))
     if task not in tasks or "dev" not in tasks[task].subsets:
         raise UserError(
-            f"`select` labels with `labels` {labels} reads the STS sets. Name their folder "
-            "(`data` FOLDER or ISOSPACE_DATA), or give a file of sentence1, sentence2, score "
-            "(`labels` FILE)"
+            f"`labels` {labels} reads the STS sets. Name their folder (`data` FOLDER or "
+            "ISOSPACE_DATA), or give a file of sentence1, sentence2, score"
         )
     return tasks[task].subsets["dev"]
 
 
 def load_sts(folder: Path) -> dict[str, STSSet]:
-    """Read the seven STS sets from a folder in SentEval's layout.
-
-    The folder holds `downstream/STS/...` and `downstream/SICK/...`, or `STS/...` and `SICK/...`.
-    """
+    """Read the seven STS sets from a folder in SentEval's layout."""
     root = find_sts_root(folder)
     return {name: STSSet(name, read_scored(root, name)) for name in PAPER_COLUMNS}
 
 
 def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
-    """Score every sub-set of the sets; each distinct sentence is encoded once, in one call."""
+    """Score every sub-set of the sets; each distinct sentence is encoded once."""
     cosines = pair_cosines(encode, [pairs for s in sets.values() for pairs in s.subsets.values()])
     scores: list[STSScore] = []
     by_set: dict[str, dict[str, FloatArray]] = {}
@@ -267,7 +258,7 @@ def evaluate_pairs(encode: Encode, pairs: ScoredPairs) -> float:
 
 
 def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArray]:
-    """Yield the cosines of each set; each distinct text is encoded once, in one call."""
+    """Yield the cosines of each set; each distinct text is encoded once."""
     sides = encode_columns(
         encode, *(side for pairs in sets for side in (pairs.first, pairs.second))
     )

@@ -111,7 +111,7 @@ def _lasting_name(encoder: Encoder) -> str:
     """Return the name of an encoder's model, which is valid in any working directory."""
     place, words = folder_of(encoder.source), word_file(encoder.source)
     if words is not None:
-        return f"{PREFIX}{words[1]}:{words[0].resolve()}"
+        return f"{PREFIX}{words.resolve()}"
     if place is not None:
         return str(place.resolve())
     return encoder.given.name if isinstance(encoder, FrozenEncoder) else encoder.source
