@@ -51,7 +51,6 @@ def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, nam
     steps = list(whole)
     assert [s.step for s in steps] == [1, 2, 3, 4]
     assert all(math.isfinite(s.loss) and s.gradient_norm > 0 for s in steps)
-    assert set(steps[0].terms) == set(objective.term_names)
     assert not torch.equal(before, weights(whole))
 
     resumed, _ = stopped_and_resumed(toy_model, tmp_path, config)

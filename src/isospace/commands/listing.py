@@ -36,7 +36,6 @@ def objective_row(name: str) -> dict[str, str]:
         "objective": name,
         "from": objective.paper.title.split(":")[0],
         "year": str(objective.paper.year),
-        "terms": ", ".join(objective.term_names),
         "passes": str(len(objective.views)),
         "paper": objective.paper.url,
     }

@@ -64,14 +64,11 @@ class Paper:
 class Objective(ABC):
     """Base of all objectives. Fields are hyper-parameters with the paper's values as defaults.
 
-    Class constants: `paper`; `term_names`, the terms in the order in which they are reported.
-
     Raises:
         UserError: a value that a hyper-parameter cannot have, or values that do not go together.
     """
 
     paper: ClassVar[Paper]
-    term_names: ClassVar[tuple[str, ...]]
     reads_labels: ClassVar[bool] = False
     takes_candidates: ClassVar[bool] = False
     """True where the terms read `Views.candidates`, if there are any."""

@@ -77,11 +77,6 @@ class Contrast(Objective):
         own = self.own_views
         return (*own, replace(own[0], dropout=0.0)) if self.clean_negatives else own
 
-    @property
-    def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        name = "off_dropout" if self.clean_negatives else self.contrast_name
-        return (name, *self.further, *["dimension_contrast"] * (self.dimension_weight > 0))
-
     def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         own = self.own_head(dim, generator)
         if not self.group_whitening:
@@ -94,14 +89,14 @@ class Contrast(Objective):
             projected = torch.cat([views.projected[:count], views.projected[count + 1 :]])
             own = replace(views, encoded=views.encoded[:count], projected=projected)
         logits = self.logits(own)
-        terms = [term(own, logits) for term in self.further.values()]
+        name = self.contrast_name
+        terms = {of: term(own, logits) for of, term in self.further.items()}
         if self.clean_negatives:
-            clean = views.projected[count]
+            name, clean = "off_dropout", views.projected[count]
             negatives = similarity.cosine_matrix(clean, clean) / self.temperature
             logits = with_clean_negatives(logits, negatives)
         if self.dimension_weight:
             first, second = (views.encoded if self.group_whitening else views.projected)[:2]
             between = dimension_contrast(first, second, temperature=self.dimension_temperature)
-            terms.append(self.dimension_weight * between)
-        contrast = diagonal_cross_entropy(logits).mean()
-        return dict(zip(self.term_names, [contrast, *terms], strict=True))
+            terms["dimension_contrast"] = self.dimension_weight * between
+        return {name: diagonal_cross_entropy(logits).mean(), **terms}

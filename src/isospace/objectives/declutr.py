@@ -141,7 +141,6 @@ class DeCLUTR(Objective):
     """lambda, of guessing 15 % of the anchors' tokens; 0 leaves it out."""
 
     paper: ClassVar[Paper] = Paper("giorgi-etal-2021-declutr")
-    term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
     one_text_only: ClassVar[bool] = True
     without_mask: ClassVar[str] = "`mlm_weight` 0"
 
@@ -193,9 +192,8 @@ class DeCLUTR(Objective):
             positives.transpose(1, 2).flatten(0, 1).mean(1),
             self.temperature,
         )
-        guessed = vectors.new_zeros(())
-        if self.mlm_weight:
-            head = views.auxiliaries["masked_language"]
-            tokens = [views.tokens[i] for i in range(self.anchors)]
-            guessed = self.mlm_weight * head.loss(tokens, views.inputs)
-        return {"nt_xent": contrast, "masked_language": guessed}
+        if not self.mlm_weight:
+            return {"nt_xent": contrast}
+        tokens = [views.tokens[i] for i in range(self.anchors)]
+        guessed = views.auxiliaries["masked_language"].loss(tokens, views.inputs)
+        return {"nt_xent": contrast, "masked_language": self.mlm_weight * guessed}

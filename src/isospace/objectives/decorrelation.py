@@ -57,10 +57,6 @@ class VICReg(Projected, Objective):
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
 
-    @property
-    def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("invariance", "variance", "covariance", *["info_nce"] * (self.contrast_weight > 0))
-
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         a, b = views.projected
         distance = (a - b).square().mean()
@@ -100,7 +96,6 @@ class CovarianceIdentity(OnCosines):
     """lambda, weight of the penalty (ours)."""
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         z1, z2 = views.projected
@@ -130,7 +125,6 @@ class BarlowTwins(Projected, Objective):
     """Widths of the projector; an empty list compares what the encoder gives."""
 
     paper: ClassVar[Paper] = Paper("zbontar-etal-2021-barlow")
-    term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         on, off = barlow_twins(*views.projected)
@@ -167,7 +161,6 @@ class RankStudy(OnCosines):
     """Columns standardised (released), or only normalised (paper)."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         z1, z2 = views.projected
@@ -224,7 +217,6 @@ class SCD(Projected, Objective):
     """The correlation and its sign as in the code, or as printed in Eq. 3 and 4."""
 
     paper: ClassVar[Paper] = Paper("klein-nabi-2022-scd")
-    term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
     first_bias: ClassVar[bool] = True
     one_text_only: ClassVar[bool] = True
 

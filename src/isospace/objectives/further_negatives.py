@@ -127,7 +127,6 @@ class DCLR(OnCosines):
     """False negatives left out of a softmax loss (paper), or at logit 0 of binary ones."""
 
     paper: ClassVar[Paper] = Paper("zhou-etal-2022-debiased")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -235,7 +234,6 @@ class MoCoSE(Objective):
     """Rate in projection and predictor."""
 
     paper: ClassVar[Paper] = Paper("cao-etal-2022-exploring")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     def __post_init__(self) -> None:
         if self.queue_start > self.queue_size:

@@ -47,7 +47,6 @@ class ConSERT(Objective):
     """The encoder's own dropout, in both views."""
 
     paper: ClassVar[Paper] = Paper("yan-etal-2021-consert")
-    term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
 
     def __post_init__(self) -> None:
         if self.first == self.second == "none" and not self.with_dropout:
@@ -108,7 +107,6 @@ class VaSCL(Objective):
     """tau, divides the cosines."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-virtual")
-    term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
 
     def make_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         return heads.VirtualView(

@@ -40,7 +40,6 @@ class PromptBERT(OnCosines):
     """Template of the second view."""
 
     paper: ClassVar[Paper] = Paper("jiang-etal-2022-promptbert")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     def __post_init__(self) -> None:
         for name, template in (("first", self.first), ("second", self.second)):

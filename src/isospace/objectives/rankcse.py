@@ -112,5 +112,5 @@ class RankCSE(Contrast, OnCosines):
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         terms = super().terms(views)
-        contrast = self.term_names[0]
+        contrast = next(iter(terms))
         return {**terms, contrast: self.contrast_weight * terms[contrast]}

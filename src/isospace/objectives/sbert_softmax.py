@@ -35,7 +35,6 @@ class SBERTSoftmax(Objective):
     """Add b to the logits, as the released code does; the paper prints none."""
 
     paper: ClassVar[Paper] = Paper("reimers-gurevych-2019-sentence")
-    term_names: ClassVar[tuple[str, ...]] = ("relation",)
     reads_labels: ClassVar[bool] = True
 
     @property

@@ -38,7 +38,6 @@ class OffDropout(OnCosines):
     """The place of m, as in the released code or in Eq. 3."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
-    term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -79,7 +78,6 @@ class DCL(OnCosines):
     """Scale of the dimension-wise term: released code, or Eq. 5."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         z1, z2 = views.projected
@@ -108,8 +106,6 @@ class SimCSEPP(OffDropout):
     """lambda, weight of the dimension-wise term."""
     dimension_temperature: PositiveFloat = 5.0
     """tau_D, divides the correlations."""
-
-    term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         z1, z2, _ = views.projected
@@ -145,7 +141,6 @@ class NoiseStudy(OnCosines):
     """sigma^2 of the Gaussian (more noise only)."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     @property
     def views(self) -> tuple[View, ...]:

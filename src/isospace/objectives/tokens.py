@@ -40,7 +40,6 @@ class TSDAE(Objective):
     """Chance of a word to be deleted (section 5.1); one word always stays."""
 
     paper: ClassVar[Paper] = Paper("wang-etal-2021-tsdae")
-    term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -165,7 +164,6 @@ class ISBERT(Objective):
     """released: no ReLU, log 2 taken off. paper: ReLU, and not."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2020-unsupervised")
-    term_names: ClassVar[tuple[str, ...]] = ("own_tokens", "other_tokens")
 
     def __post_init__(self) -> None:
         even = [kernel for kernel in self.kernels if kernel % 2 == 0]

@@ -50,7 +50,6 @@ class CT(Objective):
     """Negative pairs of two unrelated sentences (released), or with the positive (paper)."""
 
     paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
-    term_names: ClassVar[tuple[str, ...]] = ("positives", "negatives")
     one_text_only: ClassVar[bool] = True
 
     @property
@@ -91,7 +90,6 @@ class CTInBatch(Objective):
     """s at the start, multiplies the cosines."""
 
     paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
-    term_names: ClassVar[tuple[str, ...]] = ("first_to_second", "second_to_first")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -104,8 +102,8 @@ class CTInBatch(Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         scale = views.auxiliaries["scale"]["log"].to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
-        directions = zip(self.term_names, (logits, logits.T), strict=True)
-        return {name: diagonal_cross_entropy(rows).mean() / 2 for name, rows in directions}
+        directions = {"first_to_second": logits, "second_to_first": logits.T}
+        return {name: diagonal_cross_entropy(x).mean() / 2 for name, x in directions.items()}
 
 
 @settings
@@ -140,7 +138,6 @@ class PCL(OnCosines):
     """Binary loss of probabilities (paper), or of their sigmoid (released)."""
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-pcl")
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
 
     @property
     def views(self) -> tuple[View, ...]:

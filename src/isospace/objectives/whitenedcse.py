@@ -66,7 +66,6 @@ class WhitenedCSE(OnCosines):
     """Dense + tanh after the whitening, or whitening alone."""
 
     paper: ClassVar[Paper] = Paper("zhuo-etal-2023-whitenedcse")
-    term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
 
     def __post_init__(self) -> None:
         if self.whitening not in ("group", "shuffled-group"):

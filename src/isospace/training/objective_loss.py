@@ -74,8 +74,8 @@ class ObjectiveLoss(nn.Module):
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Return the terms of the loss for a batch."""
+    ) -> dict[str, Tensor] | Tensor:
+        """Return the terms of the loss for a batch, or 0 for a single sentence."""
         if any(getattr(part, "gradient_checkpointing", False) for part in self.model.modules()):
             raise UserError(
                 "the model runs its layers again in the backward pass, with the dropout rates of "
@@ -85,7 +85,7 @@ class ObjectiveLoss(nn.Module):
         plan = self._plan(len(columns))
         encoded = gather(torch.stack(self._encode(columns, plan.views)))
         if encoded.shape[1] < 2:
-            return dict.fromkeys(self.objective.term_names, 0 * encoded.sum())
+            return 0 * encoded.sum()
         ways = []
         for way in plan.ways:
             own = encoded[list(way)]
