@@ -95,7 +95,7 @@ def drawn(rows, width, terminal=True):
 def test_no_figure_is_cut(width, terminal):
     text = "\n".join(drawn(ROWS, width, terminal))
     for row in ROWS:
-        assert all(row[name] in text for name in SETS)
+        assert all(row[name].split()[0] in text for name in SETS)
 
 
 def test_a_wide_table_turns_its_rows_to_columns():
@@ -105,14 +105,14 @@ def test_a_wide_table_turns_its_rows_to_columns():
     assert max(map(cell_len, narrow)) <= 80
 
 
-def test_a_table_too_wide_either_way_is_spread_over_several():
+def test_intervals_are_folded_at_blanks_to_fit():
     """The candidates of adapt have intervals in every column."""
     interval = "-1.16 (-3.28 to +0.96)"
     rows = [{"": f"candidate {i}", "a": interval, "b": interval, "c": interval} for i in range(5)]
-    lines = drawn(rows, 80)
-    assert max(map(cell_len, lines)) <= 80
-    assert sum(line.count(interval) for line in lines) == 15
-    assert [line.split()[1] for line in lines if "candidate 0" in line] == ["candidate"] * 2
+    lines = drawn(rows, 60)
+    assert max(map(cell_len, lines)) <= 60
+    assert sum(line.count("(-3.28") for line in lines) == 15
+    assert sum(line.count("+0.96)") for line in lines) == 15
 
 
 def test_json_is_json_in_any_encoding_and_has_no_infinities(monkeypatch):

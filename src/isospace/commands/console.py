@@ -1,10 +1,8 @@
-"""The display of a running command, on standard error.
+"""The display of a running command, on standard error, and tables on a terminal.
 
 A terminal shows two lines that are redrawn: the newest step, and the progress. Results, notes,
 warnings and tables are printed above them and stay. A file or a pipe gets a line for every step,
 and for each tenth of longer work.
-
-Drawing of tables on a terminal, for all commands.
 """
 
 from __future__ import annotations
@@ -34,64 +32,45 @@ from isospace.system.unicode import in_one_line
 Grid = Sequence[tuple[str, ...]]
 """Rows of cells; the first row has the headings."""
 
-_FIGURES = 24
-"""Greatest length of a cell with a digit that counts as figures; figures are never cut."""
-_ANY_WIDTH = 100_000
-"""More characters than any table is wide."""
+_WORD = 24
+"""Greatest length of a word that is never cut, such as a figure."""
 
 
 def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
-    """Print a title and a table; figures keep every digit.
+    """Print a title and a table.
 
-    On a narrow terminal, text is folded. If this is not enough, rows become columns. If these do
-    not fit either, the columns are spread over several tables. In a log file nothing is folded.
+    On a narrow terminal, cells are folded at blanks. If this is not enough, rows become columns. In
+    a log file nothing is folded.
     """
     columns = columns_of(rows)
-    grid: list[tuple[str, ...]] = [columns]
-    grid += [tuple(row.get(column, "") for column in columns) for row in rows]
-    turned = list(zip(*grid, strict=True))
+    grid: Grid = [columns, *(tuple(row.get(name, "") for name in columns) for row in rows)]
     terminal.print(title, style="bold", soft_wrap=True, markup=False)
+    least, full = _widths(terminal, grid)
     if not terminal.is_terminal:
-        _draw(terminal, grid, _widths(terminal, grid).maximum)
-    elif _widths(terminal, grid).minimum > terminal.width >= _widths(terminal, turned).minimum:
-        _draw(terminal, turned, terminal.width)
+        width = full
     else:
-        for part in _parts(terminal, turned):
-            _draw(terminal, part, max(terminal.width, _widths(terminal, part).minimum))
-
-
-def _draw(terminal: Terminal, grid: Grid, width: int) -> None:
+        if least > terminal.width:
+            grid = list(zip(*grid, strict=True))
+            least, _ = _widths(terminal, grid)
+        width = max(terminal.width, least)
     lines = terminal.render(_drawing(grid), terminal.options.update(width=width))
     terminal.print(Segments(lines), crop=False, end="")
 
 
 def _widths(terminal: Terminal, grid: Grid) -> Measurement:
     """Return the least width of a table, with its text folded, and its full width."""
-    return terminal.measure(_drawing(grid), options=terminal.options.update(width=_ANY_WIDTH))
-
-
-def _parts(terminal: Terminal, columns: Grid) -> Iterator[Grid]:
-    """Yield tables that fit a terminal, each with the first column and some other columns."""
-    name, *rest = columns
-    part = [name]
-    for column in rest:
-        wider = list(zip(*part, column, strict=True))
-        if len(part) > 1 and _widths(terminal, wider).minimum > terminal.width:
-            yield list(zip(*part, strict=True))
-            part = [name]
-        part.append(column)
-    yield list(zip(*part, strict=True))
+    return terminal.measure(_drawing(grid), options=terminal.options.update(max_width=100_000))
 
 
 def _drawing(grid: Grid) -> Drawing:
     drawing = Drawing(header_style="bold")
     for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
         filled = list(filter(None, cells))
-        figures = all(len(cell) <= _FIGURES and any(map(str.isdigit, cell)) for cell in filled)
+        words = [word for cell in (heading, *cells) for word in cell.split()]
         drawing.add_column(
             heading,
             justify="right" if place and all(map(is_number, filled)) else "left",
-            min_width=max(map(cell_len, (heading, *cells))) if figures else None,
+            min_width=min(_WORD, max(map(cell_len, words), default=0)),
             overflow="fold",
         )
     for row in grid[1:]:
@@ -117,11 +96,8 @@ _SOON = 10.0
 class Console:
     """A `Progress` for people; as a context manager it draws the display of a terminal.
 
-    Print results on standard output after the block, when the display is gone.
-
-    A `quiet` console shows nothing. Of several processes, only the first shows lines. With
-    `many_runs` a summary follows, so the display redraws the results of single runs, and shows no
-    tables of them.
+    A `quiet` console shows nothing; of several processes, only the first shows lines. With
+    `many_runs`, results of single runs are redrawn, and their tables not shown: a summary follows.
     """
 
     def __init__(self, quiet: bool = False, many_runs: bool = False) -> None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from isospace.commands.options import COMMON, EVERYDAY, as_options
 from isospace.errors import UserError, in_words, no_such
-from isospace.system.settings import Written, adapter, as_text, expected
+from isospace.system.settings import Written, adapter, as_text, default_of, expected
 
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
@@ -174,9 +174,7 @@ def _options(
 
 def _value(one: Field[Any], base: Any) -> Any:
     """Return the value of a field in `base`, or its default; `MISSING` if it is required."""
-    if base is not None:
-        return getattr(base, one.name)
-    return one.default if one.default_factory is MISSING else one.default_factory()
+    return default_of(one) if base is None else getattr(base, one.name)
 
 
 def _written(annotation: Any) -> Written:

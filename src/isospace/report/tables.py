@@ -32,29 +32,18 @@ from isospace.system.tables import Table
 from isospace.training.results import RunResults
 from isospace.training.run import Run
 
-MEAN_SD = "mean ± standard deviation of the seeds"
-"""Meaning of ± in every table."""
+MEAN_SD = "x 100, mean ± standard deviation of the seeds, where they differ"
+"""Meaning of the cells of every table."""
 
 
 def mean_sd(values: Sequence[float], sign: Literal["", "+"] = "") -> str:
-    """Format a mean and, for several values, their standard deviation (divisor n - 1).
+    """Format a mean and, if the values differ, their standard deviation (divisor n - 1).
 
-    >>> mean_sd([1.0, 2.0]), mean_sd([1.0], sign="+")
+    >>> mean_sd([1.0, 2.0]), mean_sd([1.0, 1.0], sign="+")
     ('1.50 ± 0.71', '+1.00')
     """
-    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    spread = f" ± {np.std(values, ddof=1):.2f}" if np.ptp(values) > 0 else ""
     return f"{np.mean(values):{sign}.2f}{spread}"
-
-
-def in_hundredths(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the scale of the cells for a note, with the meaning of ± if a cell has it."""
-    spread = any("±" in cell for row in rows for cell in row.values())
-    return f"x 100, {MEAN_SD}, where they differ" if spread else "x 100"
-
-
-def mean_sd_of_different(values: Sequence[float]) -> str:
-    """Return `mean_sd`, or a single number if all values are equal."""
-    return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
 def finished(runs: Sequence[Run]) -> list[RunResults]:
@@ -83,7 +72,7 @@ def runs_table(run_set: RunSet) -> Table:
     note = "; ".join(protocols)
     if note:
         note = (
-            f"x 100, {MEAN_SD}, n of them, where they differ. A gain is the difference of the "
+            f"{MEAN_SD}; n is their number. A gain is the difference of the "
             f"unrounded means, a gain in MRR that of the verdict{_same_pairs(done)}. "
             f"Cost: time and peak memory of the longest run. Measured by: {note}."
         )
@@ -106,14 +95,14 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
         row["gain in MRR"] = f"{100 * fmean(map(_gain_in_mrr, done)):+.2f}"
         states = {BASE: [one.base for one in done], "adapted": [one.adapted for one in done]}
         for state, scores in states.items():
-            row[f"MRR {state}"] = mean_sd_of_different([100 * one.pairs.mrr for one in scores])
+            row[f"MRR {state}"] = mean_sd([100 * one.pairs.mrr for one in scores])
         before, after = (
             [row["Avg"] for row in sts_rows(scores) if "Avg" in row] for scores in states.values()
         )
         if before and after:
             row["gain in STS"] = f"{fmean(after) - fmean(before):+.2f}"
-            row["STS base model"] = mean_sd_of_different(before)
-            row["STS adapted"] = mean_sd_of_different(after)
+            row["STS base model"] = mean_sd(before)
+            row["STS adapted"] = mean_sd(after)
         row["kept"] = _kept(done)
         row["n"] = str(len(done))
         row["cost"] = max(done, key=lambda results: results.training.seconds).training.cost
@@ -139,9 +128,9 @@ def _kept(done: Sequence[RunResults]) -> str:
 
 
 def retrieval_table(run_set: RunSet) -> Table | None:
-    """Return a table with all retrieval measures of the test pairs, before and after.
+    """Return all retrieval measures of the test pairs, before and after, also of BM25 and hybrid.
 
-    BM25 and hybrid search have rows too. The result is `None` if no run is finished.
+    The result is `None` if no run is finished.
     """
     done = finished([named.run for named in run_set.runs])
     if not done:
@@ -153,7 +142,7 @@ def retrieval_table(run_set: RunSet) -> Table | None:
         for row in _state_rows(finished(runs))
     ]
     note = (
-        f"{in_hundredths(rows)}. + BM25: cosine and BM25 fused, weight "
+        f"{MEAN_SD}. + BM25: cosine and BM25 fused, weight "
         f"{', '.join(sorted(weights))}. {NO_SHARED}: the words of the query are removed from "
         "the right text, and from no other text."
     )
@@ -184,7 +173,7 @@ def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
 
 def _row(seeds: Sequence[PairScores]) -> dict[str, str]:
     return {
-        column: mean_sd_of_different([100 * one.values[column] for one in seeds])
+        column: mean_sd([100 * one.values[column] for one in seeds])
         for column in seeds[0].values
         if all(column in one.values for one in seeds)
     }
@@ -205,13 +194,13 @@ def other_text_table(run_set: RunSet) -> Table | None:
                     "gain": gains[0].points
                     if len(gains) == 1
                     else mean_sd([100 * one.mean for one in gains], sign="+"),
-                    BASE: mean_sd_of_different([100 * one.base for one in found]),
-                    "adapted": mean_sd_of_different([100 * one.adapted for one in found]),
+                    BASE: mean_sd([100 * one.base for one in found]),
+                    "adapted": mean_sd([100 * one.adapted for one in found]),
                 }
             )
     if not rows:
         return None
-    note = f"{in_hundredths(rows)}. Brackets have 95 % intervals of single runs. {PROTOCOL}."
+    note = f"{MEAN_SD}. Brackets have 95 % intervals of single runs. {PROTOCOL}."
     return Table("other-text", "Other text: before and after", rows, note)
 
 
@@ -228,7 +217,7 @@ def papers_table(run_set: RunSet) -> Table | None:
             ours.append(_papers_row(name, STS_COLUMNS, adapted, encoder, done[0].labels))
     if not ours:
         return None
-    note = f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R."
+    note = f"Spearman {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R."
     if any(row["selected on"] == "stsb-dev" for row in ours):
         note += (
             " STS-B dev was drawn from the same sets: 1,131 of its 1,500 pairs are test pairs of "
@@ -255,7 +244,7 @@ def transfer_table(run_set: RunSet) -> Table | None:
         rows.append(_papers_row(name, TRANSFER_COLUMNS, scores, _encoder(scored), labels))
     if not rows:
         return None
-    note = f"x 100, {MEAN_SD}. Measured by: {'; '.join(dict.fromkeys(protocols))}."
+    note = f"{MEAN_SD}. Measured by: {'; '.join(dict.fromkeys(protocols))}."
     return Table("transfer", "Transfer tasks, in the papers' columns", rows, note)
 
 
@@ -280,10 +269,9 @@ def _papers_row(
 
 
 def all_tables(run_set: RunSet) -> list[Table]:
-    """Return every table that has numbers, tables of comparisons first.
+    """Return every table that has numbers, tables of comparisons first, under unique names.
 
-    Names are unique: tables of several comparisons are numbered. Tables of a single run do not
-    name it, and what `runs_table` has is in the others.
+    Tables of a single run do not name it, and what `runs_table` has is in the others.
     """
     tables = []
     for i, (name, results) in enumerate(run_set.comparisons.items(), start=1):
@@ -332,10 +320,8 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
         row[criterion] = "" if selected_by is None else f"{100 * selected_by:.2f}"
         rows.append(row | scores)
     protocol = results.protocol
-    seeds = max(columns[measure].n for columns in results.scores.values())
-    spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
-        f"x 100{spread}. {_protocol(protocol)} The verdict is about the row with the "
+        f"{MEAN_SD}. {_protocol(protocol)} The verdict is about the row with the "
         f"highest {criterion}, mean over the seeds. A gain is the difference of unrounded means. "
         f"{_baselines(results)}The interval is {_scope(results)}. p is the p-value of the gain "
         "over the base model, corrected for the number of rows (Holm)."

@@ -1,9 +1,8 @@
 """Dataclasses of settings whose values are checked when they are made.
 
-A field's annotation gives the allowed values: `PositiveFloat`, `Literal["a", "b"]`,
-`Annotated[int, Field(ge=2)]`. Values are not converted, except a whole number to a float: true is
-not a number, "3" is text, and numbers are finite. A tuple marked `Strict(False)` may be given as a
-list, as in JSON. pydantic checks the values; its errors become a UserError that names the field.
+pydantic checks the values; its errors become a UserError that names the field. Values are not
+converted, except a whole number to a float: true is not a number, "3" is text, and numbers are
+finite. A tuple marked `Strict(False)` may be given as a list, as in JSON.
 """
 
 from __future__ import annotations
@@ -104,8 +103,7 @@ _EXPECTED = {
 def settings(cls: type[T]) -> type[T]:
     """Make the class a frozen dataclass that refuses values that its annotations do not allow.
 
-    An invalid value raises a UserError that names the field in backticks, in `dataclasses.replace`
-    too. Checks of several fields together belong into `__post_init__`.
+    Checks of several fields together belong into `__post_init__`.
     """
     checked = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
     validate = checked.__init__
@@ -122,21 +120,21 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def refuse_idle(values: Any, needed: str, *names: str) -> None:
-    """Refuse settings that have no effect without the value of another setting.
+    """Refuse settings that differ from their defaults and have no effect without another setting.
 
-    `needed` is the other setting with its value, such as "`whitening` zca". Settings of `names`
-    that have their defaults are not refused.
+    `needed` is the other setting with its value, such as "`whitening` zca".
     """
     for one in fields(values):
         value = getattr(values, one.name)
-        if one.name in names and value != _default(one):
+        if one.name in names and value != default_of(one):
             raise UserError(
                 f"`{one.name}` {as_text(value)}: has no effect without {needed}. Leave it out, or "
                 f"set {needed}"
             )
 
 
-def _default(one: Field[Any]) -> Any:
+def default_of(one: Field[Any]) -> Any:
+    """Return the default of a field; `MISSING` if it has none."""
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
@@ -168,8 +166,7 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 def _message(kind: Any, error: ValidationError) -> str:
     """Return the message for invalid values: each field, its value, and the expected value.
 
-    An error's `loc` begins with the field's name, or its position among the arguments. A union has
-    an error for each member that was tried.
+    An error's `loc` begins with the field's name or position. A union has an error for each member.
     """
     known: dict[str, FieldInfo] = kind.__pydantic_fields__
     refused: dict[str, list[str]] = {}

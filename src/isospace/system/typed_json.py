@@ -39,10 +39,9 @@ def read_json(path: Path) -> Any:
 
 
 def read(path: Path, kind: type[T], what: str) -> T:
-    """Read a dataclass from a JSON file.
+    """Read a dataclass from a JSON file; `what` describes its content, for messages.
 
-    `what` describes the content, for messages. This version of isospace reads and writes the format
-    number that is the default of the field `format`, or 1 without this field.
+    A file must have the format number that is the default of the field `format`; 1 by default.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
