@@ -1,8 +1,4 @@
-"""The cells of a comparison: one run for each row and seed.
-
-Cells run one after the other, or side by side in processes on this machine or on a cluster.
-Finished cells are read, stopped ones are resumed, and the others are started.
-"""
+"""The cells of a comparison: one run for each row and seed, in this process or in several."""
 
 from __future__ import annotations
 
@@ -165,10 +161,9 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
 
 
 def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
-    """Run all cells that are not finished; call `require_runnable` first.
+    """Start or resume all cells that are not finished; call `require_runnable` first.
 
-    Several `jobs` divide the processor's threads and the GPUs among them, with the engine ray those
-    of a cluster.
+    Several `jobs` divide the processor's threads and the GPUs, or those of a cluster, among them.
     """
     if jobs > 1 or engine == "ray":
         _side_by_side(cells, jobs, engine, progress)

@@ -1,8 +1,6 @@
 """Compare several objectives with several seeds on one corpus.
 
-Each run has a folder `FOLDER/NAME/seed-S`; all have the same corpus, base model and budget. Scores
-of baselines are in `FOLDER/baselines/NAME`. A stopped comparison continues: finished cells are read
-and a stopped one is resumed.
+Each run has a folder `FOLDER/NAME/seed-S`, and each baseline a folder `FOLDER/baselines/NAME`.
 """
 
 from __future__ import annotations
@@ -156,17 +154,12 @@ def _require_comparable(
         if count < 1:
             raise UserError(f"`{name}` {count}: expected 1 or more")
     if any("-" in config.text.corpus for config in candidates.values()):
-        raise UserError(
-            "`corpus` -: every run reads the text, but standard input ends. Give a file"
-        )
+        raise UserError("`corpus` -: every run reads the text. Give a file")
     require_writable(folder, inside=True)
     ours = any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
     others = any((folder / name).exists() for name in (_RESULTS, REPORT))
     if begun(folder) or (others and not ours):
-        raise UserError(
-            f"`output` {folder}: holds results of something else. Give the comparison a folder of "
-            "its own"
-        )
+        raise UserError(f"`output` {folder}: holds results of something else. Give another folder")
     require_alike(candidates)
 
 
@@ -187,9 +180,7 @@ def _require_different_names(names: Iterable[str]) -> None:
     rows = {_slug(BASE): BASE}
     for name in names:
         if other := rows.get(_slug(name)):
-            raise UserError(
-                f"{name}: the row {other} has this name, or the same folder. Give another name"
-            )
+            raise UserError(f"{name}: the row {other} has this name or folder. Give another name")
         rows[_slug(name)] = name
 
 
@@ -206,7 +197,7 @@ def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Base
 def _score(
     baselines: Mapping[str, str], scored: Mapping[str, Baseline], data: Data, progress: Progress
 ) -> dict[str, Baseline]:
-    """Score the baselines that were not scored on these items."""
+    """Score the baselines that were not scored on these test items."""
     found = {}
     for name, model in baselines.items():
         if name not in scored or scored[name].about.benchmark != data.benchmark.digest():

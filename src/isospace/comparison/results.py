@@ -20,11 +20,9 @@ from isospace.system import typed_json
 class ComparisonProtocol:
     """Protocol of a comparison, in words.
 
-    Attributes:
-        labels: the labels that selected checkpoints.
-        unseen: the test pairs that were left out because the labels have them.
-        split: true if no validation pair is a test pair.
-        criterion: the score that selected among the rows.
+    `labels` selected checkpoints, and `unseen` says which test pairs were left out because the
+    labels have them. `criterion` selected among the rows. `split` is true if no validation pair is
+    a test pair.
     """
 
     pairs: str
@@ -64,7 +62,7 @@ class RowGain:
 class BM25Row:
     """Scores of BM25, alone (without a weight) or in hybrid search with the runs of one row.
 
-    `over_base` is the gain in MRR over the row "base model", without BM25.
+    `over_base` is the gain in MRR over the base model without BM25.
     """
 
     scores: dict[str, SeedScores]
@@ -74,9 +72,8 @@ class BM25Row:
 
 @dataclass(frozen=True)
 class ComparisonVerdict:
-    """Verdict of a comparison.
+    """Verdict of a comparison on the candidate `name`; `None` if the base model was selected.
 
-    `name` is the candidate that was selected and tested; `None` if the base model was selected.
     `model` is the folder to load if `name` is advised and has one.
     """
 
@@ -95,11 +92,10 @@ class ComparisonResults:
             labels selected the checkpoints, "Avg unseen", without the test pairs in the labels.
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to that of the comparison.
-        baselines: row -> the model that was scored once, or the models of its seeds.
+        baselines: row -> its model, or the models of its seeds.
         criterion: row -> the score that selected its checkpoints and the tested row, 0 to 1, mean
             over the seeds; of a base model only if it could be selected.
-        differences: every pair of candidates and baselines in the score `measure`, the largest
-            difference first.
+        differences: every two candidates or baselines in the score `measure`, largest first.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores.
         other_text: row -> set of other text -> gain over the row "base model".
     """

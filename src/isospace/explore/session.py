@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import ChangedQuery, SearchResults, read_candidates
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
@@ -26,7 +25,7 @@ from isospace.operators.nearest import highest, unit_rows
 from isospace.system.files import cache_folder
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import without_surrogates
-from isospace.training.prepare import Data, base_encoder, data_of
+from isospace.training.prepare import base_encoder, data_of
 from isospace.training.run import Run, run_of
 
 LONGEST = 2000
@@ -248,27 +247,13 @@ class Adapted:
         data, same = data_of(self.run)
         own = data.corpus.pairs
         found: Iterable[str] = Targets.of_pairs(data.benchmark.pairs).texts
-        if not same:
-            self._require_cross_validated(data)
+        if not same:  # cross-validated, or the text has changed since
             found = dict.fromkeys(data.corpus[row] for row in data.corpus.passages)
         elif config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
         texts = tuple(map(without_surrogates, found))  # encoders read them so too
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
         return texts
-
-    def _require_cross_validated(self, data: Data) -> None:
-        """Refuse texts if the run was not tested on pairs of all their documents."""
-        config = self.run.config
-        folds = None
-        if config.pairs is None:
-            folds = Folds.divide(data.corpus, data.benchmark, config.text.test_relation)
-        tested = folds and folds.benchmark(data.benchmark).pairs_digest()
-        if tested != self.run.finished.pairs:
-            raise UserError(
-                f"{self.source}: its held-out text has changed since the test. Name the texts to "
-                "show with `corpus`"
-            )
 
 
 def _shown(one: ChangedQuery) -> ChangedQuery:

@@ -211,15 +211,10 @@ def export(
     settings: EncoderSettings = EncoderSettings(),  # noqa: B008 - frozen
     progress: Progress | None = None,
 ) -> Shipment:
-    """Export a run's result, or any model.
+    """Export a run's result, or any model, as a classic folder or as an ONNX graph.
 
-    Args:
-        model: a run's folder, a model folder, minilm, or a Hub name.
-        to: "st" for the classic sentence-transformers folder, "onnx" for one graph.
-        output: the folder, new or empty; default: RUN/TARGET for a run, or MODEL-TARGET in the
-            working directory.
-        settings: the pooling of the vectors, and the prompts to store in the folder.
-        progress: shows the progress; default: the log.
+    The default `output` is RUN/TARGET for a run, or MODEL-TARGET in the working directory. The
+    folder stores the pooling and the prompts of `settings`.
 
     Raises:
         UserError: the model is missing, the folder has content, or the folder would give different

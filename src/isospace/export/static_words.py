@@ -1,7 +1,7 @@
 """Word vectors for a static model: the word pieces of a corpus, and their training on pairs.
 
-A text's vector is the mean of the vectors of its pieces. A batch uses only a few thousand pieces,
-so gradients are sparse, and the cost of an update does not depend on the size of the vocabulary.
+A text's vector is the mean of the vectors of its pieces. Gradients are sparse, so the cost of an
+update does not depend on the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -102,10 +102,8 @@ def initial_table(vectors: NDArray[np.float32], *bags: csr_matrix) -> Tensor:
 class TrainingPairs:
     """Pairs of texts that belong together.
 
-    Attributes:
-        first: first text of each pair; its word vectors are trained.
-        second: second text of each pair, or its fixed vector in a tensor (pair, dim).
-        names: (pair, 2) number of each text; equal texts have equal numbers.
+    `second` are bags too, or fixed vectors (pair, dim). `names` (pair, 2) has a number for each
+    text; equal texts have equal numbers.
     """
 
     first: csr_matrix
