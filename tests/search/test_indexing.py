@@ -13,9 +13,9 @@ from toy import write_rows
 from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, database
+from isospace.search.about import About
 from isospace.search.columns import column_type, fit, plain
 from isospace.search.database import Database
-from isospace.search.index import About
 
 ROWS = [
     {"key": "a", "words": "the cat", "n": 3, "x": 1, "Area code": "007", "mark": None},

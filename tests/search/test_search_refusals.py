@@ -14,7 +14,7 @@ from toy import write_toy_model
 
 from isospace.errors import UserError
 from isospace.search import SearchIndex, database
-from isospace.search.index import About
+from isospace.search.about import About
 
 
 def refusal(capsys, *words):

@@ -17,8 +17,8 @@ from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
 from isospace.operators.nearest import unit_rows
 from isospace.search import Changes, SearchIndex, database, index as module
+from isospace.search.about import About
 from isospace.search.database import Row, Slice
-from isospace.search.index import About
 
 WEIRD = ["it's", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "%_", "😀"]
 

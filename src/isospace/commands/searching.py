@@ -12,6 +12,7 @@ from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import EncodeConfig, IndexConfig
 from isospace.errors import UserError, number_of
+from isospace.system.files import expanded
 from isospace.system.settings import PathOrText, Written
 from isospace.system.unicode import in_one_line
 
@@ -119,6 +120,9 @@ class Search(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Search the index and print the hits."""
+        from isospace.search.about import About
+
+        About.read(expanded(self.index))  # refused before the next line, which takes seconds
         from isospace.search import SearchIndex
 
         index = SearchIndex.open(self.index, self.model, self.query_prompt)

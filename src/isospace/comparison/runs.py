@@ -119,14 +119,9 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
     >>> named_models(["glove=glove:vectors.txt", "flow=runs/flow"])
     {'glove': 'glove:vectors.txt', 'flow': 'runs/flow'}
     """
-    models: dict[str, str] = {}
-    for text in baselines:
-        name, _, model = text.partition("=")
-        if not name or not model:
-            raise UserError(f"`baselines` {text}: write NAME=MODEL, such as glove=glove:FILE")
-        if name in models:
-            raise UserError(f"`baselines` {text}: {name} is {models[name]}. Give another name")
-        models[name] = model
+    models = dict(text.partition("=")[::2] for text in baselines)
+    if not all(models) or not all(models.values()):
+        raise UserError(f"`baselines` {' '.join(baselines)}: write NAME=MODEL for each")
     return models
 
 

@@ -49,6 +49,8 @@ class Pages:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._templates = templates("isospace.explore")
+        # A tie can give half a rank: 1,204 and 2.5.
+        rank = "{:,.12g}".format
         self._templates.filters.update(marked=marked, shade=shade, cosine=cosine, rank=rank)
 
     async def neighbours(self, request: Request) -> Response:
@@ -184,12 +186,3 @@ def cosine(value: float) -> str:
     ('0.00', '0.73')
     """
     return f"{np.round(value, 2) + 0.0:.2f}"
-
-
-def rank(value: float) -> str:
-    """Return a rank as text; a tie can give half a rank.
-
-    >>> rank(1204.0), rank(2.5)
-    ('1,204', '2.5')
-    """
-    return f"{value:,.1f}".removesuffix(".0")

@@ -16,9 +16,10 @@ from isospace.corpus.sources import STANDARD_INPUT, Source
 from isospace.encoders.places import resolve
 from isospace.errors import UserError, number_of
 from isospace.operators.forms import FULL
+from isospace.search.about import ABOUT, About, ApproximateIndex
 from isospace.search.columns import ColumnType, check_names, column_type, fit, plain
 from isospace.search.database import FILE, ROW, Changes, Row
-from isospace.search.index import ABOUT, About, ApproximateIndex, SearchIndex
+from isospace.search.index import SearchIndex
 from isospace.system.cluster import connected
 from isospace.system.files import expanded, require_new
 from isospace.system.progress import Logged, Progress

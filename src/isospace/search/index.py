@@ -1,4 +1,4 @@
-"""An index on disk: texts with vectors and metadata, and its settings in isospace.json."""
+"""An index on disk: texts with vectors and metadata, and its settings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import FrozenEncoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.places import folder_of
-from isospace.encoders.settings import EncoderSettings, PoolingName, Prompts, Side
+from isospace.encoders.settings import EncoderSettings, Side
 from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError, number_of
 from isospace.evaluation.hybrid import require_weight
 from isospace.operators.forms import FULL, FormName, has_floats
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
+from isospace.search.about import About, ApproximateIndex
 from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import (
     SPREAD_SAMPLE,
@@ -37,74 +38,11 @@ from isospace.search.database import (
     lancedb,
 )
 from isospace.search.embedder import require_k
-from isospace.system import typed_json
 from isospace.system.cluster import map_on_cluster
 from isospace.system.consent import current_consent
 from isospace.system.endpoints import is_address
 from isospace.system.files import atomic_folder, expanded, require_new
 from isospace.system.unicode import normalise, require_strings, without_surrogates
-
-ABOUT = "isospace.json"
-
-
-@dataclass(frozen=True)
-class ApproximateIndex:
-    """The approximate index, trained on `rows` rows, and its recall (`Database.measure_recall`)."""
-
-    rows: int
-    recall: float
-    queries: int
-
-    @property
-    def text(self) -> str:
-        """The measurement in words."""
-        return f"approximate, recall@10 {self.recall:.3f} on {self.queries} of its own texts"
-
-
-@dataclass(frozen=True)
-class About:
-    """The settings of an index, stored in isospace.json.
-
-    `weights` is the model's `weights_hash` for documents. `pooling` is what the user gave. `root`
-    is the path, relative to the index, of the working directory when the index was made; files
-    below it are stored with relative paths.
-    """
-
-    model: str
-    weights: str
-    dim: int
-    columns: Mapping[str, ColumnType]
-    root: str
-    query_prompt: str
-    document_prompt: str
-    approximate: ApproximateIndex | None = None
-    bm25_weight: float | None = None
-    pooling: PoolingName | None = None
-    compress: FormName = FULL
-    format: int = 5
-
-    @property
-    def prompts(self) -> Prompts:
-        """The prompts of queries and documents."""
-        return Prompts(query=self.query_prompt, document=self.document_prompt)
-
-    def write(self, folder: Path) -> None:
-        """Write the settings into an index folder, atomically."""
-        typed_json.write(folder / ABOUT, self)
-
-    @staticmethod
-    def read(folder: Path) -> About:
-        """Read the settings of an index."""
-        path = folder / ABOUT
-        if not path.is_file():
-            what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
-            raise UserError(
-                f"{folder}: not an index ({what}). Make one: isospace index FILE... --to FOLDER"
-            )
-        try:
-            return typed_json.read(path, About, "settings of an index")
-        except UserError as error:
-            raise UserError(f"{error}. Index the texts anew into another folder") from error
 
 
 def _lasting_name(encoder: Encoder) -> str:
