@@ -176,6 +176,14 @@ def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path):
     assert_same_weights(again.run, finished.run)
 
 
+def test_no_training_is_prepared_when_the_time_is_over(config, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 3600.0)
+    monkeypatch.setattr("isospace.adaptation.fine_tune.Fit", None)
+    found = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
+    told = "a budget of 30 minutes is too little for measuring and fine-tuning"
+    assert any(told in note for note in read_candidates(found.run.folder).notes)
+
+
 @pytest.mark.exhaustive
 def test_the_budget_that_is_named_is_enough(config, tmp_path):
     little = adapt(replace(config, budget=(100, "tokens"), output=tmp_path / "little"))

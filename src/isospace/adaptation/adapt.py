@@ -278,12 +278,12 @@ def _too_short_for_training(search: Search, until: float) -> str:
     The count is rough, because an exact plan (`fine_tune`) takes longer to make.
     """
     task, passes = search.task, search.passes
-    if task.folds is not None or not task.data.held_out.natural:
+    if not task.data.held_out.natural:
         return ""
     measured = passes.validating + passes.testing
-    if search.encoders.maps.queries_only:
+    if search.encoders.maps.queries_only or task.folds is not None:  # they always try a merge
         measured = passes.trained
-    pairs = max(len(list(texts)) for _, texts in search.encoders.fit_texts)
+    pairs = max(len(texts) for _, texts in search.encoders.fit_texts)
     trained = FEWEST_UPDATES * task.training.batch_size * passes.mapped / pairs
     encoder, texts = search.encoders.encoder, task.validation.second
     token = training = seconds_per_token(encoder, texts, "float32")
