@@ -70,7 +70,6 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
                 )
             encoder.expect([(config.side, (row.text for row in texts))], progress)
         layout = FileLayout(
-            config.file_format,
             encoder.dim,
             "text" if config.reading.id_column is None else "id",
             {"model": weights_hash(encoder, config.side), "precision": config.precision},
@@ -79,8 +78,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         folder = config.shard_folder
         with working_in(folder, f"{folder} is kept; the same command resumes"):
             settings = {**layout.settings, "text": scanned.digest}
-            suffix = f".{config.file_format}"
-            shards = Shards(folder, settings, scanned.rows, SHARD_ROWS, suffix)
+            shards = Shards(folder, settings, scanned.rows, SHARD_ROWS)
             seen = RowsSeen()
             missing = _missing(texts, shards, seen)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
@@ -192,9 +190,7 @@ def _on_cluster(task: _Task) -> Callable[[_Shard], int]:
 def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     """Make the single file, then remove the shards in one step, so that none is left alone."""
     parts = [shards.path(index) for index in range(len(shards))]
-    layout.join(parts, shards.rows, config.output)
-    if config.file_format == "npy":  # a Parquet file holds its settings
-        shards.write_manifest(config.output.with_name(f"{config.output.name}.json"))
+    layout.join(parts, config.output)
     finished = building_of(config.shard_folder)
     config.shard_folder.replace(finished)
     shutil.rmtree(finished, ignore_errors=True)
