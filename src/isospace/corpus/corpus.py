@@ -9,7 +9,7 @@ import logging
 import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -150,8 +150,17 @@ class Corpus(Lines):
 
     @property
     def summary(self) -> str:
-        """The counts in words, what was left out most first."""
-        return _in_words(self.counts)
+        """The counts in words, such as "5 texts for training, 3 held out; left out: 1 empty"."""
+        documents = self.counts.get("documents")
+        words = f"{number_of(documents, 'documents')}: " if documents else ""
+        words += f"{number_of(self.counts['for training'], 'texts')} for training, "
+        words += f"{self.counts['held out']:,} held out"
+        left_out = [
+            number_of(count, what.removesuffix(" left out"))
+            for what, count in sorted(self.counts.items(), key=lambda one: -one[1])
+            if count and what not in _NOT_LEFT_OUT
+        ]
+        return f"{words}; left out: {listed(left_out, most=5)}" if left_out else words
 
     def held_out(self, places: Rows | None = None) -> list[str]:
         """Return the held-out sentences at `places`, such as `test`; default: all."""
@@ -160,25 +169,6 @@ class Corpus(Lines):
     def held_rows(self, places: Rows | None = None) -> Rows:
         """Return the positions in the corpus of what `held_out` returns."""
         return self._held_rows if places is None else self._held_rows[places]
-
-
-def _in_words(counts: Mapping[str, int]) -> str:
-    """Return what a corpus has, and what was left out, the most frequent first.
-
-    >>> _in_words({"read": 9, "documents": 2, "empty": 1, "held out": 3, "for training": 5})
-    '2 documents: 5 texts for training, 3 held out; left out: 1 empty'
-    """
-    documents = counts.get("documents")
-    words = f"{number_of(documents, 'documents')}: " if documents else ""
-    words += f"{number_of(counts['for training'], 'texts')} for training, "
-    words += f"{counts['held out']:,} held out"
-    others = sorted(counts.items(), key=lambda one: -one[1])
-    left_out = [
-        number_of(count, what.removesuffix(" left out"))
-        for what, count in others
-        if count and what not in _NOT_LEFT_OUT
-    ]
-    return f"{words}; left out: {listed(left_out, most=5)}" if left_out else words
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:

@@ -19,6 +19,7 @@ from isospace.corpus.groups import (
     first_equal,
     near_clusters,
     near_duplicates,
+    near_references,
     whole_groups,
 )
 from isospace.errors import UserError
@@ -89,8 +90,7 @@ def select_examples(
     leaked = np.arange(len(first)) < references
     if references:
         distinct = np.flatnonzero(first == np.arange(len(first)))
-        earlier = near_duplicates(text, distinct, references)
-        leaked[distinct[(earlier >= 0) & (earlier < references)]] = True
+        leaked[distinct[near_references(text, distinct, references)]] = True
     examples = first[references:].reshape(-1, texts)
     listed = np.asarray(leaked[examples].any(axis=1))
     distinct_examples = np.sort(np.unique(examples, axis=0, return_index=True)[1])

@@ -131,8 +131,14 @@ def repeating(texts: Iterable[str], references: Sequence[str]) -> set[str]:
     {'One cat sat.'}
     """
     rows, count = [*references, *dict.fromkeys(texts)], len(references)
-    earlier = near_duplicates(rows, np.arange(len(rows)), count)[count:]
-    return {rows[count + place] for place in np.flatnonzero((earlier >= 0) & (earlier < count))}
+    return {rows[place] for place in near_references(rows, np.arange(len(rows)), count)}
+
+
+def near_references(texts: Texts, rows: Rows, references: int) -> Rows:
+    """Return the places in `rows` of texts that (nearly) repeat one of its first `references`."""
+    earlier = near_duplicates(texts, rows, references)
+    earlier[:references] = -1
+    return np.flatnonzero((earlier >= 0) & (earlier < references))
 
 
 def near_clusters(texts: Texts, rows: Rows) -> Rows:

@@ -26,6 +26,7 @@ from isospace.corpus.groups import (
     compared_words,
     name_hash,
     near_duplicates,
+    near_references,
     split_groups,
 )
 from isospace.corpus.lines import Lines
@@ -167,9 +168,9 @@ class Related:
         held_lines, others = np.flatnonzero(is_held), np.flatnonzero(trained)
         rows = np.concatenate([held_lines, others])
         earlier = near_duplicates(text, rows, len(held_lines))[len(held_lines) :]
-        repeats = np.zeros(len(trained), dtype=bool)
-        repeats[others] = (earlier >= 0) & (earlier < len(held_lines))
-        trained &= ~_whole(structure, np.diff(text.offsets), repeats | barred)
+        of_tests = barred.copy()
+        of_tests[others] |= (earlier >= 0) & (earlier < len(held_lines))
+        trained &= ~_whole(structure, np.diff(text.offsets), of_tests)
         same = np.arange(len(trained))
         again = np.flatnonzero(earlier >= len(held_lines))
         same[others[again]] = rows[earlier[again]]
@@ -254,8 +255,7 @@ def barred_lines(
     if references:
         others = np.flatnonzero(structure.roles != Role.PASSAGE)
         rows = np.concatenate([np.arange(references), lines[others]])
-        earlier = near_duplicates(text, rows, references)[references:]
-        barred[others] = (earlier >= 0) & (earlier < references)
+        barred[others[near_references(text, rows, references) - references]] = True
     return barred
 
 
