@@ -67,10 +67,6 @@ def read_document(content: bytes, format: str, encoding: str | None = None) -> D
         draft: Draft = reader.read(content, encoding)
     except UnreadableDocument:
         raise
-    except RecursionError:
-        raise UnreadableDocument(
-            "It has elements that are nested too deeply. Convert it to text."
-        ) from None
     except Exception as error:  # a damaged file can fail anywhere in its parser
         kind = type(error).__name__
         raise UnreadableDocument(

@@ -45,7 +45,6 @@ _TERM = re.compile(
 # The bullet or number of an item.
 _BULLET = re.compile(r"<dt[^>]*>(?:<[^>]*>)*(?:&#x\w+;|[*+o-]|\(?\w{1,2}[.)])(?:<[^>]*>)*</dt>")
 _DASH = re.compile(r"\s+(?:--?|[–—])(?:\s+|$)")
-_SECONDS = 60
 
 
 def section_kind(heading: str) -> str | None:
@@ -107,14 +106,11 @@ def _as_html(page: str) -> str:
             f"Man pages need the program {MANDOC}; install it: apt install {MANDOC}"
         )
     command = [program, "-K", "utf-8", "-T", "html", "-O", "fragment"]
-    try:
-        # Run in an empty folder, because a page can make mandoc read files below its folder.
-        with tempfile.TemporaryDirectory(prefix="isospace-") as folder:
-            done = subprocess.run(
-                command, cwd=folder, input=page.encode(), capture_output=True, timeout=_SECONDS
-            )
-    except subprocess.TimeoutExpired:
-        raise UnreadableDocument(f"{MANDOC} did not finish it in {_SECONDS} seconds.") from None
+    # Run in an empty folder, because a page can make mandoc read files below its folder.
+    with tempfile.TemporaryDirectory(prefix="isospace-") as folder:
+        done = subprocess.run(
+            command, cwd=folder, input=page.encode(), capture_output=True, timeout=60
+        )
     if done.returncode < 0 or not done.stdout:
         raise UnreadableDocument(f"{MANDOC} cannot read it.")
     return done.stdout.decode("utf-8", "replace")
