@@ -130,7 +130,6 @@ class Finding:
 
 
 _EXTRAS = {
-    ("datasets",): ("hub", "--data hub"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
     ("openai",): ("endpoints", "models behind an address"),
