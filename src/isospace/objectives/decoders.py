@@ -150,8 +150,7 @@ class Detector(Draws):
         width = encoder.word_embeddings.embedding_dim
         if width != encoder.dim:
             raise ValueError(
-                f"its word embeddings have {width} dimensions and its sentence vectors "
-                f"{encoder.dim}; the detector needs both equal"
+                f"word embeddings have {width} dimensions and sentence vectors {encoder.dim}"
             )
         one = torch.ones((1, 1), dtype=torch.int64, device=encoder.device)
         with torch.no_grad():  # refused here and not in the first step

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import (
     barlow_twins,
@@ -219,13 +218,6 @@ class SCD(Projected, Objective):
     paper: ClassVar[Paper] = Paper("klein-nabi-2022-scd")
     first_bias: ClassVar[bool] = True
     one_text_only: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.low_dropout > self.high_dropout:
-            raise UserError(
-                f"`low_dropout` {self.low_dropout}: must be at most `high_dropout` "
-                f"{self.high_dropout}"
-            )
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from isospace.errors import UserError
 from isospace.losses.contrastive import (
     hardened_noise,
     info_nce,
@@ -234,12 +233,6 @@ class MoCoSE(Objective):
     """Rate in projection and predictor."""
 
     paper: ClassVar[Paper] = Paper("cao-etal-2022-exploring")
-
-    def __post_init__(self) -> None:
-        if self.queue_start > self.queue_size:
-            raise UserError(
-                f"`queue_start` {self.queue_start}: must be at most `queue_size` {self.queue_size}"
-            )
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -50,10 +50,7 @@ class ConSERT(Objective):
 
     def __post_init__(self) -> None:
         if self.first == self.second == "none" and not self.with_dropout:
-            raise UserError(
-                "`first` none `second` none: without `with_dropout` both views are identical. "
-                "Set `with_dropout`, or another `first` or `second`"
-            )
+            raise UserError("`first` and `second` none: set one of them, or `with_dropout`")
 
     def _change(self, name: Change) -> Perturbation | None:
         return {

@@ -66,9 +66,7 @@ class RankCSE(Contrast, OnCosines):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.own_text == "out" and self.variant == "margin-mse":
-            raise UserError(
-                "`own_text` out: needs a ranking without margins. Set `variant` listnet or listmle"
-            )
+            raise UserError("`own_text` out: needs `variant` listnet or listmle")
 
     @property
     def reads_teacher(self) -> bool:

@@ -109,10 +109,7 @@ class DiffCSE(Contrast):
         try:
             generator = None if own == "words" else encoder.language_model(own)
         except ValueError as error:
-            raise ValueError(
-                f"{error}. Name a generator with `generator`, or draw words of the batch: "
-                "`generator` words"
-            ) from error
+            raise ValueError(f"{error}. Name a `generator`, or set `generator` words") from error
         return {"detector": decoders.Detector(encoder, generator, seed)}
 
     def logits(self, views: Views) -> torch.Tensor:

@@ -72,15 +72,11 @@ class WhitenedCSE(OnCosines):
             refuse_idle(self, "`whitening` group or shuffled-group", "groups")
         if self.whitening == "none":
             refuse_idle(self, "a `whitening`", "eps", "stop_gradient", "variant")
-        if self.positives == "permutation" and self.whitening != "shuffled-group":
+        shuffles_views = self.whitening == "shuffled-group" and self.variant == "paper"
+        if self.positives == "permutation" and not shuffles_views:
             raise UserError(
-                "`positives` permutation: needs `whitening` shuffled-group, because only "
-                "shuffles can differ"
-            )
-        if self.positives == "permutation" and self.variant != "paper":
-            raise UserError(
-                "`positives` permutation: needs `variant` paper. In the released variant all "
-                "views of a sentence share a permutation, and would be identical"
+                "`positives` permutation: only `whitening` shuffled-group with `variant` paper "
+                "gives each view of a sentence its own permutation. Set both"
             )
 
     @property
@@ -94,10 +90,7 @@ class WhitenedCSE(OnCosines):
             return own
         groups = self.groups if self.whitening in ("group", "shuffled-group") else 1
         if self.positives == "permutation" and groups in (1, dim):
-            raise ValueError(
-                f"`positives` permutation: needs `groups` between 1 and {dim}, the width of the "
-                f"vectors. With {groups} every permutation gives the same result"
-            )
+            raise ValueError(f"`groups` {groups}: every permutation gives the same result")
         whitening = heads.GroupWhitening(
             dim,
             groups,

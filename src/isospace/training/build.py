@@ -124,9 +124,8 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
     reads_tokens = objective.inputs or any(view.read != "pooled" for view in plan.views)
     if reads_tokens and encoder.dim != encoder.token_dim:
         raise UserError(
-            f"{encoder.source}: its sentence vectors have {encoder.dim} dimensions and its token "
-            f"states {encoder.token_dim}, because a dense layer follows the pooling. "
-            f"{objective_name(objective)} needs both equal: take an encoder without that layer"
+            f"{encoder.source}: a dense layer follows the pooling, and {objective_name(objective)} "
+            "reads token states. Take an encoder without that layer"
         )
     try:
         head = objective.build_head(encoder.dim, config.seed, classes)
@@ -145,7 +144,7 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
     if has_equal_views(plan.views, sources.of_view, encoder.noise.rates):
         raise UserError(
             f"{encoder.source}: two views are identical, because this encoder has a dropout of 0. "
-            "There is nothing to learn. Set a rate: `dropout` 0.1"
+            "Set `dropout` 0.1"
         )
     return Parts(plan, head, auxiliaries, sources, shipped)
 

@@ -76,9 +76,7 @@ def require_of_objective(config: TrainConfig) -> None:
         )
     for setting in ("relations", "queries"):
         if config.views == "dropout" and getattr(config, setting):
-            raise UserError(
-                f"`{setting}` is for pairs of texts. Leave it out, or set `views` pairs or both"
-            )
+            raise UserError(f"`{setting}` is for pairs of texts: set `views` pairs or both")
     plain = not objective.inputs and all(
         view.read == "pooled" and not view.changes_embeddings and view.by == "encoder"
         for view in objective.views

@@ -183,9 +183,7 @@ class Run:
         try:
             sentences = json.loads(arrays["sentences"].tobytes())
         except ValueError as error:
-            raise UserError(
-                f"{self.sample_path}: its sentences are not JSON. The file is damaged"
-            ) from error
+            raise UserError(f"{self.sample_path}: the file is damaged") from error
         before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
         return Sample(tuple(sentences), before, after)
 
