@@ -133,11 +133,6 @@ class Texts:
         """Return the texts of a corpus."""
         return cls(corpus, (), _origins_of_lines(corpus))
 
-    def with_added(self, texts: Sequence[str]) -> Texts:
-        """Return these texts, followed by others."""
-        origins = np.concatenate([self.origins, _origins_of_added(texts, self.corpus)])
-        return replace(self, added=(*self.added, *texts), origins=origins)
-
     def __len__(self) -> int:
         return len(self.origins)
 
@@ -270,7 +265,9 @@ class Examples:
         pairs = [(number[query], number[passage]) for query, passage in queries.pairs]
         pairs += [(number[query], number[query]) for query in queries.alone]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
-        found = replace(self, source=self.texts.with_added(added))._and(rows, queries.summary)
+        origins = _origins_of_added(added, self.texts.corpus)
+        source = replace(self.texts, added=added, origins=np.append(self.texts.origins, origins, 0))
+        found = replace(self, source=source)._and(rows, queries.summary)
         if not queries.alone:
             return found
         unanswered = np.arange(len(found)) >= len(found) - len(queries.alone)

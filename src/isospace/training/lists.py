@@ -135,14 +135,23 @@ def make_lists(
 ) -> Lists:
     """Build the lists of a run; `select_weight` returns the weight of BM25 for an encoder."""
     numbers = examples.texts.documents
-    pool = _pool(config, corpus, numbers)
+    pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
+    if config.text.columns:  # a text may be in several rows
+        pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
     others = len(np.unique(numbers[pool])) - 2
     if config.mined > others:
         raise UserError(
             f"`mined` {config.mined}: the corpus has only {max(others, 0)} other documents or "
             "texts to mine from. Set fewer, or give more text"
         )
-    sides = _sided(config, examples, pool)
+    texts = examples.texts
+    sides = LinesBySide(
+        np.unique(examples.rows[:, 0]),
+        np.union1d(examples.pairs[:, 1], pool),
+        side_of(0, examples.rows.shape[1] + config.mined),
+        texts.__getitem__,
+        texts.digest,
+    )
 
     def cosines(encoder: Encoder) -> Cosines:
         return Cosines.made(encoder, sides, cache_folder(), progress)
@@ -158,25 +167,6 @@ def make_lists(
     pairs = numbers[examples.pairs]
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
-
-
-def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
-    """Return the distinct texts that a search can find."""
-    pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
-    if config.text.columns:  # a text may be in several rows
-        pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
-    return pool
-
-
-def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
-    texts = examples.texts
-    return LinesBySide(
-        np.unique(examples.rows[:, 0]),
-        np.union1d(examples.pairs[:, 1], pool),
-        side_of(0, examples.rows.shape[1] + config.mined),
-        texts.__getitem__,
-        texts.digest,
-    )
 
 
 def gives_cosines(teacher: str) -> bool:
