@@ -75,6 +75,5 @@ def require_unchanged(folder: Path, then: Mapping[str, str], now: Mapping[str, s
         if then.get(setting) != digest:
             name = f"`{setting}`" if setting.isidentifier() else setting
             raise UserError(
-                f"{folder}: {name} has changed since this run began. Restore what it was, or start "
-                "a new run"
+                f"{folder}: {name} has changed since this run began. Restore it, or start a new run"
             )

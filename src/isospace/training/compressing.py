@@ -32,8 +32,7 @@ from isospace.training.run import run_of
 MOST_LOST = 0.005
 """Largest loss of the advised form, including its standard error: half a point of 100."""
 
-_Blocks = Iterator[tuple[int, np.ndarray]]
-"""Scores of passages for blocks of queries."""
+_Blocks = Iterator[tuple[int, np.ndarray]]  # scores of passages for blocks of queries
 
 
 @dataclass(frozen=True)
@@ -70,23 +69,14 @@ class CompressionResults:
         return next(iter(self.forms[FULL].values))
 
     @property
-    def loss(self) -> str:
-        """A sentence on the change by the smallest form on the test queries."""
-        form, full = self.forms[self.smallest], self.forms[FULL]
-        if self.smallest == FULL:
-            return f"{FULL} changes nothing: {number_of(full.bytes, 'bytes')} a passage."
-        return (
-            f"{self.smallest} changes {self.measure} by {form.changes[self.measure]}; "
-            f"{number_of(form.bytes, 'bytes')} a passage in place of {full.bytes:,}."
-        )
-
-    @property
     def advice(self) -> str:
         """Advice: the smallest form with a small loss, and its loss on the test queries."""
+        form, full = self.forms[self.smallest], self.forms[FULL]
         return (
-            f"Smallest form: {self.smallest}. On {self.selected_on} it loses at most "
-            f"{100 * MOST_LOST:g} points of {self.measure}, with one standard error. On "
-            f"{self.tested_on}: {self.loss}"
+            f"Smallest form: {self.smallest}, {form.bytes:,} bytes a passage in place of "
+            f"{full.bytes:,}. On {self.selected_on} it loses at most {100 * MOST_LOST:g} points of "
+            f"{self.measure}, with one standard error. On {self.tested_on} the change is "
+            f"{form.changes.get(self.measure, 0)}."
         )
 
     def table(self) -> TitledRows:
@@ -127,15 +117,13 @@ def measure_compression(
             "on. Name the folder of a run, or give documents (`corpus`) or a file of pairs (`own`)"
         )
     progress.line("reading", " ".join(corpus if run is None else run.config.text.corpus))
-    described = "test pairs"
     if run is None:
-        text = CorpusConfig(corpus=tuple(corpus))
+        text, described = CorpusConfig(corpus=tuple(corpus)), "test pairs"
         data = load_data(TrainConfig(text=text, model=model))
     else:
         data, same = data_of(run)
-        described = "test pairs of the run"
-        if not same:
-            described = f"held-out pairs of the run's text{run.finished.trained_on}"
+        others = f"held-out pairs of the run's text{run.finished.trained_on}"
+        described = "test pairs of the run" if same else others
     pairs = data.benchmark.pairs
     results = measure_forms(
         _encode(model, config, progress),

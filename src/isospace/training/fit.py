@@ -86,8 +86,7 @@ class Fit:
         self.evaluated = 0
         self.evaluation_seconds: float | None = None
         self._saved_step, self._saved_at = 0, time.monotonic()
-        self._stopped_state: dict[str, Any] | None = None
-        """The checkpoint of a stopped run, until it is restored."""
+        self._stopped_state: dict[str, Any] | None = None  # until it is restored
         self.begun: int | None = None
         if run is None:  # the first process makes it for all
             folder = Run.create(config).folder if self.main else None
@@ -120,10 +119,8 @@ class Fit:
         state = checkpoint.load(self.run.last_checkpoint)
         checkpoint.require_unchanged(self.run.folder, state["digests"], self._digests)
         if len(state["random"]) != self.accelerator.num_processes:
-            raise UserError(
-                f"{self.run.folder}: this run began on {len(state['random'])} processes. Resume it "
-                "on as many"
-            )
+            began = len(state["random"])
+            raise UserError(f"{self.run.folder}: resume it on {began} processes, as it began")
         self._stopped_state, self.begun = state, int(state["total_steps"])
 
     def train(self, updates: int | None = None, planned: Callable[[], int] | None = None) -> None:
@@ -191,10 +188,8 @@ class Fit:
                 if evaluated or stopping or late:
                     self._save()
                 if stopping:
-                    raise Interrupted(
-                        f"interrupted after step {loop.step} of {loop.total_steps}; "
-                        f"{self._how_to_resume}"
-                    )
+                    where = f"step {loop.step} of {loop.total_steps}"
+                    raise Interrupted(f"interrupted after {where}; {self._how_to_resume}")
                 if loop.total_steps != total:
                     return
 

@@ -57,11 +57,10 @@ class Loop:
 
     def __init__(self, training: Training, total_steps: int = 0) -> None:
         self.training, self.step, self.total_steps = training, 0, total_steps
-        self.updating = 0.0
+        self.updating, self._warm = 0.0, False
         self._recent: deque[float] = deque(maxlen=_RECENT)
-        self._warm = False
+        # The learning rate, and the step from which it falls linearly to 0.
         self._falls_from = (training.config.learning_rate, 0)
-        """The learning rate, and the step from which it falls linearly to 0."""
         self._first_terms: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Step]:

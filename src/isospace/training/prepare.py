@@ -262,8 +262,8 @@ def load_data(config: TrainConfig, trains: bool = True) -> Data:
     held_out = require_enough(config, corpus) if trains else validation_text(corpus)
     if trains and len(corpus.classes) == 1:
         raise UserError(
-            f"`label_column` {config.text.label_column}: all examples have the label "
-            f"{corpus.classes[0]}. Give two or more different labels"
+            f"`label_column` {config.text.label_column}: all have the label {corpus.classes[0]}. "
+            "Give two or more different labels"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
     other_text = OtherText.make(corpus, config.other_text, tasks, labels)

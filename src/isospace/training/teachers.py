@@ -211,10 +211,8 @@ class CrossEncoderTeacher(Teacher):
         with loading(f"{name}: {place.path} cannot be loaded"):
             self._model = CrossEncoder(place.path, device=device, **place.options)
         if self._model.config.num_labels != 1:
-            raise UserError(
-                f"{name}: returns {self._model.config.num_labels} numbers for a pair of texts. "
-                "Give a cross-encoder that returns one score"
-            )
+            count = self._model.config.num_labels
+            raise UserError(f"{name}: returns {count} scores for a pair of texts, expected one")
         self._read, self.digest = read, state_hash(self._model)
 
     def scores(self, queries: Rows, texts: Rows) -> ScoreMatrix:
