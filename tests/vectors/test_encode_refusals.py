@@ -50,15 +50,14 @@ def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
     assert files(config.output) == before
 
 
-@pytest.mark.parametrize("texts", [["the cat"] * ROWS, ["the cat"] * 128])
 @pytest.mark.parametrize("single", [False, True])
-def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, texts, single):
+def test_a_text_that_becomes_shorter_meanwhile_is_refused(config, tmp_path, single):
     path = tmp_path / "text.txt"
     path.write_text("a dog\n" * ROWS)
     output = tmp_path / "v.parquet" if single else config.output
     config = replace(config, inputs=(str(path),), output=output)
-    with pytest.raises(UserError, match=r"text\.txt: the text changed while it was encoded"):
-        module.encode(config, Watched(lambda: path.write_text("\n".join(texts) + "\n")))
+    with pytest.raises(UserError, match="the text became shorter while it was encoded"):
+        module.encode(config, Watched(lambda: path.write_text("the cat\n" * 128)))
     assert not (tmp_path / "v.parquet").exists()
 
 

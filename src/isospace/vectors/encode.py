@@ -26,7 +26,7 @@ from isospace.system.files import (
 )
 from isospace.system.lifecycle import working_in
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.texts import RowsSeen, Texts, open_texts
+from isospace.vectors.texts import Texts, open_texts
 from isospace.vectors.vector_files import MANIFEST, FileLayout, Shards, require_shards
 
 SHARD_ROWS = 4096
@@ -59,8 +59,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         encoder = load_encoder(config.model, config)
         if prompt := encoder.prompts.for_side(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
-        scanned = texts.scan()
-        if not scanned.rows:
+        rows, digest = texts.scan()
+        if not rows:
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
         if encoder.is_frozen:
             if config.engine != "local":
@@ -77,16 +77,10 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         )
         folder = config.shard_folder
         with working_in(folder, f"{folder} is kept; the same command resumes"):
-            settings = {**layout.settings, "text": scanned.digest}
-            shards = Shards(folder, settings, scanned.rows, SHARD_ROWS)
-            seen = RowsSeen()
-            missing = _missing(texts, shards, seen)
+            settings = {**layout.settings, "text": digest}
+            shards = Shards(folder, settings, rows, SHARD_ROWS)
+            missing = _missing(texts, shards)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
-            if seen.digest != scanned.digest:
-                raise UserError(
-                    f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
-                    f"again: remove {folder}, or give another `output`"
-                )
             if config.single:
                 _join(config, layout, shards)
     return encoded
@@ -131,13 +125,16 @@ def _encode_missing(
     return Encoded(shards.rows, before, done, speed)
 
 
-def _missing(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[_Shard]:
-    """Yield the texts of the missing shards; `seen` counts and hashes every row of the text."""
-    rows = seen.noting(texts)
+def _missing(texts: Texts, shards: Shards) -> Iterator[_Shard]:
+    """Yield the texts of the missing shards."""
+    rows = iter(texts)
     for index in range(len(shards)):
         shard = list(islice(rows, shards.size(index)))
         if len(shard) < shards.size(index):
-            return  # the text is shorter now, and the digest of `seen` differs
+            raise UserError(
+                "the text became shorter while it was encoded. Encode it again: remove "
+                f"{shards.folder}, or give another `output`"
+            )
         if index in shards.missing:
             contents = [row.text for row in shard]
             keys = contents if texts.reading.id_column is None else [row.key for row in shard]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -50,28 +50,6 @@ class TextRow(NamedTuple):
     passages: int = 1
 
 
-class RowsSeen:
-    """Number and hash of the rows seen so far."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._content = blake2b(digest_size=16)
-
-    def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
-        """Yield the rows, and count and hash them."""
-        for row in rows:
-            self.rows += 1
-            for part in (row.text, row.key):
-                encoded = part.encode()
-                self._content.update(len(encoded).to_bytes(8, "little") + encoded)
-            yield row
-
-    @property
-    def digest(self) -> str:
-        """Hash of texts and ids, in hexadecimal digits."""
-        return self._content.hexdigest()
-
-
 @dataclass(frozen=True)
 class Texts:
     """The rows of some files in order; every iteration reads the files again.
@@ -101,12 +79,15 @@ class Texts:
             else:
                 yield source, self._rows(source)
 
-    def scan(self) -> RowsSeen:
-        """Count and hash the rows; this reads all files once, so that errors come first."""
-        seen = RowsSeen()
-        for _ in seen.noting(self):
-            pass
-        return seen
+    def scan(self) -> tuple[int, str]:
+        """Return the number of rows and a hash; this reads all files, so that errors come first."""
+        count, content = 0, blake2b(digest_size=16)
+        for row in self:
+            count += 1
+            for part in (row.text, row.key):
+                encoded = part.encode()
+                content.update(len(encoded).to_bytes(8, "little") + encoded)
+        return count, content.hexdigest()
 
     @property
     def columns(self) -> list[Column]:
