@@ -381,8 +381,8 @@ class Database:
     def measure_recall(self, rows: int) -> tuple[float, int]:
         """Return the recall of the approximate index, and the number of queries.
 
-        The queries are rows spread evenly over the index. Recall is the mean share of the 10
-        nearest rows that the approximate index finds, without the query itself.
+        The queries are rows of the index. Recall is the mean share of their 10 nearest rows that
+        the approximate index finds, without the query itself.
         """
         ids, queries = self.sample(rows, RECALL_QUERIES)
         shares = []

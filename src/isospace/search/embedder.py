@@ -120,10 +120,9 @@ class Embedder:
             UserError: a text is not a string, or the precision is unknown.
         """
         if precision not in get_args(Precision):
-            raise UserError(
-                f"`precision` {precision}: expected {' or '.join(get_args(Precision))}. For int8 "
-                "and binary vectors call sentence_transformers.quantize_embeddings"
-            )
+            known = " or ".join(get_args(Precision))
+            more = "For int8 call sentence_transformers.quantize_embeddings"
+            raise UserError(f"`precision` {precision}: expected {known}. {more}")
         encoder = self._prompted(prompt, side)
         several = [texts] if isinstance(texts, str) else list(texts)
         require_strings("text", several)

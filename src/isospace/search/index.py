@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -212,16 +211,11 @@ class SearchIndex:
         metadata: Iterable[Mapping[str, Any]] | None = None,
         advance: Callable[[int], None] = lambda rows: None,
     ) -> Changes:
-        """Add rows; a row with a known id replaces the old row.
+        """Add rows; a row with a known id replaces the old row, and an empty text deletes it.
 
-        Unchanged rows are not encoded again. After a kill, the same call resumes. Call `refresh`
-        after the last `add`.
-
-        Args:
-            texts: one text, or n texts; an empty text deletes the row with its id.
-            ids: n ids; of rows with the same id, the last counts.
-            metadata: n mappings from columns to values; a missing value becomes `None`.
-            advance: called with the number of rows done.
+        Unchanged rows are not encoded again. Of rows with the same id, the last counts. After a
+        kill, the same call resumes. `metadata` are mappings from columns to values. `advance` is
+        called with the number of rows done. Call `refresh` after the last `add`.
 
         Raises:
             UserError: texts, ids and metadata differ in number; a column does not exist or cannot
@@ -248,14 +242,9 @@ class SearchIndex:
         advance: Callable[[int], None] = lambda rows: None,
         on_cluster: int = 0,
     ) -> Changes:
-        """Add rows in slices; each slice is encoded together and written.
+        """Add rows as `add` does; the passages of a row come together.
 
-        Args:
-            rows: the rows, with the passages of a row together; of rows with the same id, the last
-                counts.
-            advance: called with the number of rows done.
-            on_cluster: number of cluster workers that encode, one slice at a time each; 0: encode
-                in this process.
+        Each of `on_cluster` workers of a cluster encodes a slice at a time; 0: encode here.
 
         Raises:
             UserError: as for `add`.
@@ -293,12 +282,10 @@ class SearchIndex:
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
         """Return the approximate index; `None` if `rows` rows are searched exactly."""
-        return self.about.approximate if rows > self._exact_rows else None
+        return None if self._is_exact(rows) else self.about.approximate
 
-    @property
-    def _exact_rows(self) -> float:
-        """Largest number of rows for exact search; infinite if vectors are not floats."""
-        return EXACT_ROWS if has_floats(self.about.compress) else math.inf
+    def _is_exact(self, rows: int) -> bool:
+        return rows <= EXACT_ROWS or not has_floats(self.about.compress)
 
     def refresh(self) -> None:
         """Update the word index and the approximate index, and measure recall.
@@ -308,7 +295,7 @@ class SearchIndex:
         rows = len(self)
         if rows:
             self.database.index_words()
-        if rows <= self._exact_rows:
+        if self._is_exact(rows):
             return
         trained = self.about.approximate.rows if self.about.approximate else 0
         if rows > 2 * trained:
