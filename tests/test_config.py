@@ -15,7 +15,7 @@ from isospace.system.settings import to_dict
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_json_both_ways(name, tmp_path):
     text, budget = CorpusConfig(corpus=("a.txt", "-"), passage_words=70), (3.0, "minutes")
-    others = {"pairs": Path("pairs.tsv"), "relations": ("crops",)}
+    others = {"pairs": Path("pairs.tsv"), "trackers": ("tensorboard",)}
     config = TrainConfig(text=text, objective=OBJECTIVES[name](), budget=budget, **others)
     path = tmp_path / "config.json"
     typed_json.write(path, config)

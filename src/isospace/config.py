@@ -59,6 +59,7 @@ RelationName = Literal[
 """Names of `corpus.relations.RELATIONS`."""
 
 Layout = Literal["lines", "paragraphs"]
+Tracker = Literal["tensorboard", "wandb"]
 
 
 def _as_list(value: Any) -> Any:
@@ -274,6 +275,8 @@ class TrainConfig(ModelAndText):
     columns sentence1, sentence2, score."""
     output: Output = None
     """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
+    trackers: Annotated[tuple[Tracker, ...], Strict(False)] = ()
+    """Trackers that get the metrics too; each needs its own package."""
 
 
 def objective_name(objective: Objective) -> str:

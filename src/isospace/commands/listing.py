@@ -138,6 +138,8 @@ _EXTRAS = {
     ("pypdf", "docx"): ("documents", "PDF and Word documents"),
     ("peft",): ("lora", "train --lora"),
     ("ray",): ("ray", "--engine ray of encode, index and compare"),
+    ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
+    ("wandb",): ("", "--trackers wandb (pip install wandb)"),
 }
 """Modules -> the extra that installs them, and their purpose."""
 
@@ -160,7 +162,7 @@ def examine() -> list[Finding]:
 def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
     missing = [module for module in modules if find_spec(module) is None]
     hint = f"; without {', '.join(missing)}: pip install 'isospace[{extra}]'"
-    return Finding(", ".join(modules), not missing, f"{what}{hint}" if missing else what)
+    return Finding(", ".join(modules), not missing, f"{what}{hint}" if extra and missing else what)
 
 
 def _minilm() -> Finding:

@@ -122,6 +122,10 @@ def run_at_once(
             running |= {pool.submit(at_a_place, item) for item in islice(items, len(done))}
 
 
+_FREE = ("output", "trackers")
+"""Settings that may change when a cell is resumed."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One run of a comparison: row, folder and settings."""
@@ -173,7 +177,7 @@ def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progre
 
 def _require_same_settings(cell: Cell) -> None:
     there, wanted = to_dict(Run(cell.folder).config), to_dict(cell.config)
-    changed = [name for name in wanted if name != "output" and there[name] != wanted[name]]
+    changed = [name for name in wanted if name not in _FREE and there[name] != wanted[name]]
     if changed:
         name = changed[0]
         raise UserError(

@@ -123,7 +123,7 @@ def side_by_side(
 STDIN_IS_OF_ONE = "`corpus` -: several processes cannot share standard input. Give a file"
 
 
-def join_processes(precision: str = "no") -> Accelerator:
+def join_processes(precision: str = "no", **settings: Any) -> Accelerator:
     """Return an `Accelerator` on the device that training and encoding use.
 
     Later calls may ask for another `precision` (Accelerate's `mixed_precision`). Other processes
@@ -150,6 +150,7 @@ def join_processes(precision: str = "no") -> Accelerator:
         cpu=default_device() == "cpu",
         mixed_precision=precision,
         kwargs_handlers=[patient],
+        **settings,
     )
     if _is_joined() and not was_joined:  # the caller leaves a group that the caller made
         atexit.register(_leave)

@@ -103,6 +103,9 @@ class Fit:
             Stopped: the loss diverged, the disk is full, or a signal came (`Interrupted`).
         """
         run = self.run
+        if self.config.trackers:
+            self.accelerator.project_configuration.logging_dir = str(run.folder)
+            self.accelerator.init_trackers("isospace")
         try:
             with working_in(run.folder, self._how_to_resume, "checkpoints/.lock"):
                 if run.last_checkpoint.is_file():
@@ -114,6 +117,9 @@ class Fit:
                 f"`learning_rate` below {self.config.learning_rate:g}. The last good checkpoint "
                 f"is {run.last_checkpoint} (step {self._saved_step})"
             ) from error
+        finally:
+            for tracker in self.accelerator.trackers:
+                tracker.finish()
 
     def _read_checkpoint(self) -> None:
         state = checkpoint.load(self.run.last_checkpoint)
@@ -176,6 +182,7 @@ class Fit:
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
                     self.run.log("step", values)
+                    self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
                 evaluated = loop.step in due
                 if evaluated:
                     advance(0, "evaluating ...")
@@ -251,6 +258,7 @@ class Fit:
         if self.main:
             step, newest = self.loop.step, self.evaluations.measured[-1]
             self.run.log("evaluation", newest)
+            self.accelerator.log({f"evaluation/{k}": v for k, v in newest.items()}, step)
             if step:
                 of = f"step {step} of {self.loop.total_steps}"
                 self.progress.line("evaluation", f"{of}: {self.evaluations.newest}")

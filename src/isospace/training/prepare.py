@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 from accelerate import Accelerator
@@ -49,6 +50,9 @@ def require_settings(config: TrainConfig) -> None:
         rows_of_queries(config.queries)  # which are read again once it is known what is held out
     if config.lora is not None:
         require_extra(f"`lora` {config.lora}", "lora", "peft")
+    missing = [name for name in config.trackers if find_spec(name) is None]
+    if missing:
+        raise UserError(f"`trackers` {missing[0]}: not installed. Run pip install {missing[0]}")
 
 
 def require_of_objective(config: TrainConfig) -> None:
@@ -126,7 +130,12 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
     precision = "bf16" if bf16 else "no"
     try:
-        accelerator = join_processes(precision)
+        accelerator = join_processes(
+            precision,
+            log_with=list(config.trackers) or None,
+            # Trackers want a folder now; the run's own is set before they begin.
+            project_dir="." if config.trackers else None,
+        )
     except ValueError as error:  # the device lacks this precision
         raise UserError(f"`precision` {config.precision}: {error}") from error
     if config.batch_size % accelerator.num_processes:
