@@ -494,9 +494,12 @@ class DistillConfig:
     """The folder to write the twin to."""
 
 
+VectorFormat = Literal["parquet", "npy"]
+
+_SINGLE: dict[str, VectorFormat] = {".parquet": "parquet", ".npy": "npy"}
 _OTHER_FILES = (
-    ".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz", ".zst", ".zip", ".npy", ".npz", ".pt", ".pkl",
-    ".bin", ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
+    ".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz", ".zst", ".zip", ".npz", ".pt", ".pkl", ".bin",
+    ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
 )  # fmt: skip
 """Endings of formats that isospace does not write; a folder with such a name would mislead."""
 
@@ -539,7 +542,7 @@ class EncodeConfig(EncoderSettings):
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
     output: Annotated[PathOrText, Written(short="-o")]
-    """A folder of shards, or one file if it ends in .parquet."""
+    """A folder of shards, or one file if it ends in .parquet or .npy."""
     compress: Numbers = "float32"
     """Numbers of the stored vectors. float32 are the model's own; smaller numbers keep only the
     direction of a vector. Queries need no smaller numbers, unless they are stored too."""
@@ -567,7 +570,7 @@ class EncodeConfig(EncoderSettings):
         if self.output.suffix.lower() in _OTHER_FILES:
             raise UserError(
                 f"`output` {self.output}: isospace does not write {self.output.suffix} files of "
-                "vectors. Give a name that ends in .parquet, or a folder for shards"
+                "vectors. Give a name that ends in .parquet or .npy, or a folder for shards"
             )
         for side in get_args(Side):
             if getattr(self, f"{side}_prompt") is not None and self.side != side:
@@ -575,11 +578,21 @@ class EncodeConfig(EncoderSettings):
                     f"`{side}_prompt`: only applies to texts encoded as {side}. Give `as` {side} "
                     "with it"
                 )
+        if self.reading.id_column is not None and self.file_format == "npy":
+            raise UserError(
+                "`id_column`: npy files hold only vectors, in the order of the rows. Leave "
+                "`id_column` out, or write parquet"
+            )
+
+    @property
+    def file_format(self) -> VectorFormat:
+        """Format of the output files."""
+        return _SINGLE.get(self.output.suffix.lower(), "parquet")
 
     @property
     def single(self) -> bool:
         """True if the shards are joined to one file."""
-        return self.output.suffix.lower() == ".parquet"
+        return self.output.suffix.lower() in _SINGLE
 
     @property
     def shard_folder(self) -> Path:

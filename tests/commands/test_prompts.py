@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from command_line import run, run_well
-from encode_files import column
 from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
 from searches import small_search
@@ -70,15 +69,15 @@ def test_encode(prompted, texts, tmp_path, capsys):
     ways = {"query": prompted.queries, "document": prompted.documents, None: prompted.plain}
     for side, encode in ways.items():
         words = ["--as", side] if side else []
-        out = tmp_path / f"{side}.parquet"
+        out = tmp_path / f"{side}.npy"
         run_well(capsys, "encode", prompted.folder, texts, "-o", out, *words)
-        assert np.allclose(column(out), encode(TEXTS), atol=1e-6)
-    out = tmp_path / "given.parquet"
+        assert np.allclose(np.load(out), encode(TEXTS), atol=1e-6)
+    out = tmp_path / "given.npy"
     words = ["--as", "query", "--query-prompt", "the cat: "]
     _, err = run_well(capsys, "encode", prompted.folder, texts, "-o", out, *words)
     assert "'the cat: ' before every text" in err
-    assert np.allclose(column(out), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
-    words = ["-o", tmp_path / "no.parquet", "--query-prompt", "the cat: "]
+    assert np.allclose(np.load(out), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
+    words = ["-o", tmp_path / "no.npy", "--query-prompt", "the cat: "]
     status, _, err = run(capsys, "encode", prompted.folder, texts, *words)
     assert status == 2
     assert "--as query" in err

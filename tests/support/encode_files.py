@@ -47,11 +47,10 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def column(output):
-    """Return the vectors of a file, or of all shards of a folder, (row, width)."""
-    parts = sorted(output.glob("part-*")) or [output]
-    vectors = (pq.read_table(part, partitioning=None)["vector"] for part in parts)
-    return np.concatenate([np.stack(part.to_numpy()) for part in vectors])
+def column(folder, name="vector"):
+    """A column of all shards of a folder, (row, width)."""
+    parts = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("part-*"))]
+    return np.concatenate([np.stack(part[name].to_numpy()) for part in parts])
 
 
 def encode_until_killed(config, shard):

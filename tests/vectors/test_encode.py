@@ -72,29 +72,34 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
 
 
 def test_a_kill_while_the_shards_are_removed_leaves_nothing_for_good(config, tmp_path):
-    config = replace(config, output=tmp_path / "v" / "v.parquet")
+    config = replace(config, output=tmp_path / "v" / "v.npy")
     process = WarmProcess(encode_files.encode_until_removal, config)
     assert process.wait() == -signal.SIGKILL, process.err
-    assert len(list(config.output.parent.iterdir())) == 2
+    assert len(list(config.output.parent.iterdir())) == 3
     with pytest.raises(UserError, match="exists already"):
         run(config)
-    assert sorted(files(config.output.parent)) == ["v.parquet"]
+    assert sorted(files(config.output.parent)) == ["v.npy", "v.npy.json"]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
 @pytest.mark.parametrize("numbers", ["float32", "binary"])
-def test_one_file_holds_the_vectors_and_says_their_type(config, toy_model, tmp_path, numbers):
-    output = tmp_path / "vectors.parquet"
+def test_one_file_holds_the_vectors_and_says_their_type(config, toy_model, tmp_path, numbers, kind):
+    output = tmp_path / f"vectors.{kind}"
     run(replace(config, output=output, compress=numbers))
     exact = load_encoder(str(toy_model), device="cpu").embed(TEXTS)
-    table = pq.read_table(output)
-    stored = np.stack(table["vector"].to_numpy())
-    about = json.loads(table.schema.metadata[b"isospace"])
+    if kind == "npy":
+        stored = np.load(output)
+        about = json.loads((tmp_path / "vectors.npy.json").read_text())["settings"]
+    else:
+        table = pq.read_table(output)
+        stored = np.stack(table["vector"].to_numpy())
+        about = json.loads(table.schema.metadata[b"isospace"])
     assert (about["dtype"], about["dim"]) == (numbers, 32)
     if numbers == "float32":
         assert np.allclose(stored, exact, atol=1e-6)
     else:
         assert np.array_equal(stored, quantize_embeddings(exact, "ubinary"))
-    assert not (tmp_path / "vectors.parquet.parts").exists()
+    assert not (tmp_path / f"vectors.{kind}.parts").exists()
 
 
 @pytest.mark.parametrize("output", ["at-12:30", "s3:v.parquet"])

@@ -54,11 +54,11 @@ def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
 def test_a_text_that_becomes_shorter_meanwhile_is_refused(config, tmp_path, single):
     path = tmp_path / "text.txt"
     path.write_text("a dog\n" * ROWS)
-    output = tmp_path / "v.parquet" if single else config.output
+    output = tmp_path / "v.npy" if single else config.output
     config = replace(config, inputs=(str(path),), output=output)
     with pytest.raises(UserError, match="the text became shorter while it was encoded"):
         module.encode(config, Watched(lambda: path.write_text("the cat\n" * 128)))
-    assert not (tmp_path / "v.parquet").exists()
+    assert not (tmp_path / "v.npy").exists()
 
 
 def test_a_folder_that_another_process_writes_is_left_alone(config):
@@ -85,10 +85,11 @@ WITH_IDS = Reading(id_column="id", layout="lines")
         ({"reading": WITH_IDS}, "has no columns"),
         ({"reading": Reading(title_column="t")}, r"^`title_column` t: .*text.txt"),
         ({"output": Path("folder")}, "manifest.json"),
-        ({"output": Path("there.parquet")}, "exists already"),
+        ({"output": Path("there.npy")}, "exists already"),
         ({"inputs": ()}, "files"),
         ({"compress": "int7"}, "`compress`"),
         ({"workers": 2}, "`workers` 2: .*`engine` ray"),
+        ({"output": Path("a.npy"), "reading": Reading(id_column="id")}, "`id_column`"),
         ({"output": Path("a.csv")}, "`output` a.csv"),
     ],
 )
@@ -100,16 +101,14 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     pq.write_table(pa.table({"text": ["a"], "id": ids}), "bytes.parquet")
     Path("folder").mkdir()
     Path("folder", "mine.txt").touch()
-    Path("there.parquet").touch()
+    Path("there.npy").touch()
     with pytest.raises(UserError, match=message):
         run(replace(config, **change))
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_vector_that_is_no_number_is_refused(tmp_path):
-    layout = FileLayout(2, "text", {})
-    with pytest.raises(UserError, match=r"x\.parquet, row 1: the vector is not finite"):
-        layout.write(
-            tmp_path / "x.parquet", ["a", "b"], np.array([[1, 2], [np.nan, 0]], np.float32)
-        )
+    layout = FileLayout("npy", 2, "text", {})
+    with pytest.raises(UserError, match=r"x\.npy, row 1: the vector is not finite"):
+        layout.write(tmp_path / "x.npy", ["a", "b"], np.array([[1, 2], [np.nan, 0]], np.float32))
     assert list(tmp_path.iterdir()) == []

@@ -70,6 +70,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
                 )
             encoder.expect([(config.side, (row.text for row in texts))], progress)
         layout = FileLayout(
+            config.file_format,
             encoder.dim,
             "text" if config.reading.id_column is None else "id",
             {"model": weights_hash(encoder, config.side), "precision": config.precision},
@@ -78,7 +79,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         folder = config.shard_folder
         with working_in(folder, f"{folder} is kept; the same command resumes"):
             settings = {**layout.settings, "text": digest}
-            shards = Shards(folder, settings, rows, SHARD_ROWS)
+            suffix = f".{config.file_format}"
+            shards = Shards(folder, settings, rows, SHARD_ROWS, suffix)
             missing = _missing(texts, shards)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
             if config.single:
@@ -187,7 +189,9 @@ def _on_cluster(task: _Task) -> Callable[[_Shard], int]:
 def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     """Make the single file, then remove the shards in one step, so that none is left alone."""
     parts = [shards.path(index) for index in range(len(shards))]
-    layout.join(parts, config.output)
+    layout.join(parts, shards.rows, config.output)
+    if config.file_format == "npy":  # a Parquet file holds its settings
+        shards.write_manifest(config.output.with_name(f"{config.output.name}.json"))
     finished = building_of(config.shard_folder)
     config.shard_folder.replace(finished)
     shutil.rmtree(finished, ignore_errors=True)

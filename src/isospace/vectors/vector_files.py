@@ -1,4 +1,4 @@
-"""Parquet files of vectors with their texts or ids, and folders of shards, which can resume.
+"""Files of vectors, Parquet with text or id, or npy, and folders of shards, which can resume.
 
 A shard is written atomically. A shard that a kill kept from being written is made by the next call.
 """
@@ -17,20 +17,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from isospace.config import VectorFormat
 from isospace.errors import UserError
 from isospace.operators.compression import compressed
 from isospace.operators.forms import Numbers
 from isospace.system import typed_json
-from isospace.system.files import atomic_path
+from isospace.system.files import atomic_path, row_writer
 
 
 @dataclass(frozen=True)
 class FileLayout:
     """Format of the files of one output.
 
-    `key` names the first column. `about` is metadata, stored under the key `isospace`.
+    `key` names the first column in Parquet. `about` is metadata, stored under the key `isospace`.
     """
 
+    format: VectorFormat
     dim: int
     key: Literal["text", "id"]
     about: Mapping[str, Any]
@@ -58,15 +60,27 @@ class FileLayout:
         values: NDArray[Any] = vectors
         if self.numbers != "float32":
             values = compressed(vectors, self.numbers)
-        columns = [pa.array(keys), as_lists(values)]
-        with atomic_path(path) as temporary, self._writer(temporary) as writer:
-            writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
+        with atomic_path(path) as temporary:
+            if self.format == "npy":
+                with row_writer(temporary, values.dtype, values.shape) as write:
+                    write(values)
+                return
+            columns = [pa.array(keys), as_lists(values)]
+            with self._writer(temporary) as writer:
+                writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
-    def join(self, parts: Sequence[Path], path: Path) -> None:
-        """Join files that `write` made into one file, atomically."""
-        with atomic_path(path) as temporary, self._writer(temporary) as writer:
-            for part in parts:
-                writer.write_table(pq.read_table(part.absolute(), partitioning=None))
+    def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
+        """Join files that `write` made into one file of `rows` vectors, atomically."""
+        with atomic_path(path) as temporary:
+            if self.format == "npy":
+                first = np.load(parts[0], mmap_mode="r")
+                with row_writer(temporary, first.dtype, (rows, first.shape[1])) as write:
+                    for part in parts:
+                        write(np.load(part))
+                return
+            with self._writer(temporary) as writer:
+                for part in parts:
+                    writer.write_table(pq.read_table(part.absolute(), partitioning=None))
 
     def _writer(self, path: Path) -> pq.ParquetWriter:
         """Open a Parquet writer that compresses texts, but not vectors."""
@@ -118,13 +132,15 @@ class Shards:
     because files are written atomically. `missing` are the numbers of the others.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], rows: int, size: int) -> None:
-        self.folder, self.rows, self._size = folder, rows, size
-        self._settings, manifest = {**settings, "rows": rows}, folder / MANIFEST
-        if manifest.is_file():
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], rows: int, size: int, suffix: str
+    ) -> None:
+        self.folder, self.rows, self._size, self._suffix = folder, rows, size, suffix
+        self._settings = {**settings, "rows": rows}
+        if (folder / MANIFEST).is_file():
             self._require_same(self._read())
         else:
-            typed_json.write(manifest, Manifest(version("isospace"), self._settings))
+            self.write_manifest(folder / MANIFEST)
         self.missing = [index for index in range(len(self)) if not self.path(index).is_file()]
 
     def __len__(self) -> int:
@@ -136,7 +152,11 @@ class Shards:
 
     def path(self, index: int) -> Path:
         """Return the path of a shard."""
-        return self.folder / f"part-{index:05d}.parquet"
+        return self.folder / f"part-{index:05d}{self._suffix}"
+
+    def write_manifest(self, path: Path) -> None:
+        """Write the settings to a JSON file."""
+        typed_json.write(path, Manifest(version("isospace"), self._settings))
 
     def _read(self) -> Mapping[str, Any]:
         try:
