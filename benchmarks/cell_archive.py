@@ -29,7 +29,7 @@ from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
-from isospace.evaluation.sts import load_labels, load_sts
+from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.gains import spearman
 from isospace.system import typed_json
@@ -225,7 +225,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
 def _test_pairs(run: Run, base: Items) -> dict[str, Items]:
     """Return what a run knows of its test pairs; refuse STS sets that are not its own."""
     config = run.config
-    tasks = load_sts(config.data) if config.data else {}
+    tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
     tests = {name: task.test_only() for name, task in tasks.items()}
     known = Benchmark(TextPairs("", (), ()), "", tests, labels, ()).test_pairs()

@@ -58,7 +58,7 @@ from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, cached
 from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, evaluate_retrieval
-from isospace.evaluation.sts import load_sts
+from isospace.evaluation.sts import load_sts_data
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import Scores, gain, mean_scores
 from isospace.system.files import cache_folder, write_text
@@ -190,7 +190,7 @@ class _Study:
             HARD: hard_pairs(self.data.corpus, self.data.held_out),
             **self.data.other_text.test_pairs,
         }
-        tasks = load_sts(str(options.sts)) if options.sts else {}
+        tasks = load_sts_data(str(options.sts)) if options.sts else {}
         own = OtherText.make(self.data.corpus, (), tasks)
         self.sts = OtherText({}, {}, own.sts, own.known, "")
         self.encoder = base_encoder(self.config)

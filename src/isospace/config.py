@@ -197,7 +197,8 @@ class ModelAndText(EncoderSettings):
     """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
     held-out text."""
     data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout. Default: ISOSPACE_DATA, if it is set."""
+    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
+    set."""
     other_text: Files = ()
     """Other text, in files or folders, for the other-domain check. isospace also checks its own two
     small sets, and the STS sets of `data`."""
@@ -447,7 +448,7 @@ class EvaluateConfig(EncoderSettings):
     """
 
     data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout; default: ISOSPACE_DATA, if set."""
+    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: Files = ()
     """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs or scored pairs as
     rows. The first text of a pair is a query, the others are documents. A folder in the layout of

@@ -21,7 +21,7 @@ from isospace.evaluation.other_text import (
     require_other_text,
 )
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.sts import load_sts
+from isospace.evaluation.sts import load_sts_data
 from isospace.statistics.gains import gain
 from isospace.system.files import cache_folder
 
@@ -119,7 +119,7 @@ def test_standard_input_is_no_part_of_a_folder(tmp_path, monkeypatch):
 def tasks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sts")
     write_senteval(folder)
-    return load_sts(str(folder))
+    return load_sts_data(str(folder))
 
 
 def test_sts_is_the_average_of_the_test_sets(tasks):

@@ -12,7 +12,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.senteval import STSSet
+from isospace.evaluation.senteval import COPIES, SICK_TEST, STSSet, load_sts_hub
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts, load_sts
 from isospace.statistics.gains import cosine, pearson, spearman
 
@@ -150,3 +150,86 @@ def check_against_ties(tasks, result, expected):
         bounds = [*broken, result.score("STS12", name).value]
         assert min(bounds) - 1e-5 <= value <= max(bounds) + 1e-5
         assert max(bounds) - min(bounds) < 2.5e-3
+
+
+# Copies on the Hub: local stand-ins with invented texts
+
+
+SICK = "mteb/sickr-sts", "test"
+SIZES = {"STS12": 21, "STS13": 22, "STS14": 23, "STS15": 24, "STS16": 25}
+SIZES |= {"STSBenchmark": 26, "SICKRelatedness": 40}
+TEST = slice(20, 37)
+"""The rows of SICK that stand for the test file."""
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the STS sets")
+def test_the_sums_are_those_of_sick():
+    path = DATA / "downstream" / "SICK" / "SICK_test_annotated.txt"
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    assert {
+        "pairs": len(rows),
+        "gold_sum": pytest.approx(sum(float(row[3]) for row in rows)),
+        "characters": sum(len(row[1] + row[2]) for row in rows),
+    } == SICK_TEST
+
+
+def columns(count):
+    random = np.random.default_rng(count)
+    texts = [f"{i} ".ljust(n, "x") for i, n in enumerate(random.integers(5, 40, 2 * count))]
+    score = random.uniform(0, 5, count).tolist()
+    return {"sentence1": texts[:count], "sentence2": texts[count:], "score": score}
+
+
+@pytest.fixture
+def datasets():
+    return pytest.importorskip("datasets", reason="needs isospace[hub]")
+
+
+@pytest.fixture
+def hub(datasets, monkeypatch):
+    """Stands for `datasets.load_dataset`: (repository, split) -> columns."""
+    rows = {(place, "test"): columns(SIZES[task]) for task, (place, _) in COPIES.items()}
+    rows["mteb/stsbenchmark-sts", "validation"] = columns(27)
+    first, second, gold = (column[TEST] for column in rows[SICK].values())
+    sums = {"pairs": len(gold), "gold_sum": sum(gold), "characters": sum(map(len, first + second))}
+    monkeypatch.setattr("isospace.evaluation.senteval.SICK_TEST", sums)
+
+    def load(repository, *, split, revision):
+        assert len(revision) == 40
+        return datasets.Dataset.from_dict(rows[repository, split])
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    return rows
+
+
+def test_the_copies_become_the_seven_tasks(hub):
+    tasks = load_sts_hub()
+    counts = {(name, split): len(p) for name in tasks for split, p in tasks[name].subsets.items()}
+    assert counts == {(name, "test"): size for name, size in SIZES.items()} | {
+        ("STSBenchmark", "dev"): 27,
+        ("SICKRelatedness", "test"): 17,
+    }
+    result = evaluate_sts(lambda texts: np.array([[len(text), 9.0] for text in texts]), tasks)
+    assert list(result.paper_row()) == [*PAPER_COLUMNS.values(), "Avg"]
+    assert ("STS12", "mean") not in {(score.task, score.column) for score in result.scores}
+    assert result.headlines()["STS12"].source == "mteb/sts12-sts@a0d554a6 (test)"
+    # SICK's test pairs are the run of rows with their sums.
+    pairs = tasks["SICKRelatedness"].subsets["test"]
+    assert list(pairs.first) == hub[SICK]["sentence1"][TEST]
+    assert pairs.gold.tolist() == hub[SICK]["score"][TEST]
+    assert pairs.source.endswith("rows 20-36")
+
+
+def test_sick_in_another_order_is_refused(hub):
+    hub[SICK] = {name: column[::2] + column[1::2] for name, column in hub[SICK].items()}
+    with pytest.raises(UserError, match=r"mteb/sickr-sts.* test pairs of SICK-R.*`data`"):
+        load_sts_hub()
+
+
+def test_an_unreachable_hub_is_one_line(datasets, monkeypatch):
+    def load(repository, **_):
+        raise ConnectionError(f"Couldn't reach {repository}\nmany more lines")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(UserError, match=r"^[^\n]*mteb/sts12-sts[^\n]*`data`[^\n]*$"):
+        load_sts_hub()

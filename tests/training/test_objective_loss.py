@@ -98,7 +98,7 @@ def test_gradient_checkpointing_is_refused(model):
 
 
 def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
-    pytest.importorskip("datasets", reason="needs datasets")
+    pytest.importorskip("datasets", reason="needs isospace[hub]")
     logged = [entry for entry in train_scd(toy_model, tmp_path) if "loss" in entry]
     assert len(logged) == 2
     loss = ObjectiveLoss(load_encoder(str(toy_model), device="cpu").model, SMALL["scd"])
@@ -116,7 +116,7 @@ def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_of_the_stock_trainer_keep_their_heads_equal(toy_model, tmp_path):
-    pytest.importorskip("datasets", reason="needs datasets")
+    pytest.importorskip("datasets", reason="needs isospace[hub]")
     run_together(2, train_scd, toy_model, tmp_path)
     first, second = (torch.load(tmp_path / f"rank-{rank}.pt") for rank in (0, 1))
     start = SMALL["scd"].build_head(32, seed=42).state_dict()

@@ -130,6 +130,7 @@ class Finding:
 
 
 _EXTRAS = {
+    ("datasets",): ("hub", "--data hub"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
     ("openai",): ("endpoints", "models behind an address"),

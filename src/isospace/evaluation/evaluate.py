@@ -16,7 +16,7 @@ from isospace.evaluation.geometry import geometry_task
 from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_gains
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar
-from isospace.evaluation.sts import load_sts, sts_data, sts_task
+from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
 from isospace.evaluation.task import Conditions, Request, Subject, Task, TaskScores, TitledRows
 from isospace.evaluation.transfer import transfer_task
 from isospace.system.files import expanded
@@ -72,16 +72,17 @@ def evaluate_models(
     """Score several models on the same data, as `evaluate` scores one."""
     own = load_own_files(config)
     where = sts_data(config.data)
-    folder = expanded(where) if where else None
-    if folder is None and config.transfer:
+    folder = expanded(where) if where and where != "hub" else None
+    if folder is None and config.transfer:  # before anything is downloaded
         raise UserError("`transfer`: needs the folder of the tasks. Name it with `data` FOLDER")
-    request = Request(config, folder, load_sts(folder) if folder else {}, own)
+    request = Request(config, folder, load_sts_data(where) if where else {}, own)
     loaded = {name: task(request) for name, task in TASKS.items()}
     tasks = {name: score for name, score in loaded.items() if score is not None}
     if not tasks:
         raise UserError(
             "nothing to score on. Name the folder of the STS sets (`data` FOLDER, or "
-            "ISOSPACE_DATA), or your own file (`own` FILE)"
+            f"ISOSPACE_DATA), or `data` hub for {', '.join(PAPER_COLUMNS)} from the Hub, or your "
+            "own file (`own` FILE)"
         )
     encoders = [as_encoder(model, config) for model in models]
     shown = progress or Logged()

@@ -1,23 +1,28 @@
-"""SentEval's files: place, columns, encoding and labels of each task.
+"""SentEval's files: place, columns, encoding and labels of each task; copies of the STS sets.
 
 Source: folder `data/downstream` of SentEval (Conneau & Kiela 2018). Names and folded white space
 are those of SentEval.
+
+The copies on the Hugging Face Hub are those of mteb, at its revisions. They have the same pairs and
+gold scores, and other case and tokenisation. They have no sub-sets, so STS12-16 have the score
+"all" only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.sources import Source, read_lines
-from isospace.errors import UserError, number_of
+from isospace.errors import UserError, first_line, number_of
 from isospace.evaluation.own_data import parse_score
 from isospace.evaluation.pairs import ScoredPairs
+from isospace.system.imports import import_extra
 
 YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -30,7 +35,7 @@ YEARS = {
 
 _LAYOUT = (
     "expected SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, "
-    "downstream/MR/rt-polarity.pos, ...)"
+    "downstream/MR/rt-polarity.pos, ...); `data` hub takes the Hub's copies of the STS sets"
 )
 
 _SCORED_SPLITS = {
@@ -67,6 +72,21 @@ LABELS = dict.fromkeys(TRANSFER_NAMES, ("0", "1")) | {
     "TREC": ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 }
 """Transfer task -> its labels in the files; the position of a label is its number here."""
+
+COPIES = {
+    "STS12": ("mteb/sts12-sts", "a0d554a64d88156834ff5ae9920b964011b16384"),
+    "STS13": ("mteb/sts13-sts", "7e90230a92c190f1bf69ae9002b8cea547a64cca"),
+    "STS14": ("mteb/sts14-sts", "6031580fec1f6af667f0bd2da0a551cf4f0b2375"),
+    "STS15": ("mteb/sts15-sts", "ae752c7c21bf194d8b67fd573edf7ae58183cbe3"),
+    "STS16": ("mteb/sts16-sts", "4d8694f8f0e0100860b497b999b3dbed754a0513"),
+    "STSBenchmark": ("mteb/stsbenchmark-sts", "b0fddb56ed78048fa8b90373c8a3cfc37b684831"),
+    "SICKRelatedness": ("mteb/sickr-sts", "20a6d6f312dd54037fe07a32d58e5e168867909d"),
+}
+"""Task -> repository and revision."""
+SICK_TEST = {"pairs": 4927, "gold_sum": 17392.415, "characters": 454_356}
+"""Sums that identify the test file within the Hub's only split of 9,927 pairs."""
+
+_TOLERANCE = 0.01  # for the sum of gold scores, which are stored as decimals or float32
 
 
 @dataclass(frozen=True)
@@ -236,3 +256,62 @@ def _read_latin1(path: Path) -> list[str]:
 def _fold(text: str) -> str:
     """Return the words of a text, joined by single spaces."""
     return " ".join(text.split())
+
+
+def load_sts_hub() -> dict[str, STSSet]:
+    """Load the seven STS sets from the Hub, at pinned revisions.
+
+    SICK-R on the Hub is one split with the 9,927 pairs of SentEval's three files.
+    """
+    load = import_extra("`data` hub", "hub", "datasets").load_dataset
+    tasks = {}
+    for task, place in COPIES.items():
+        splits = {"test": "test"}
+        if task == "STSBenchmark":
+            splits = {"dev": "validation", "test": "test"}
+        loaded = {name: _load_copy(load, task, split, *place) for name, split in splits.items()}
+        tasks[task] = STSSet(task, loaded)
+    tasks["SICKRelatedness"] = _split_sick(tasks["SICKRelatedness"].subsets["test"])
+    return tasks
+
+
+def _load_copy(
+    load_dataset: Callable[..., Any], task: str, split: str, repository: str, revision: str
+) -> ScoredPairs:
+    try:
+        rows = load_dataset(repository, split=split, revision=revision)
+    except Exception as error:  # datasets, its HTTP client and the Hub raise many kinds
+        raise UserError(
+            f"cannot load {repository} from the Hugging Face Hub ({first_line(error)}). "
+            "Check the network, or name a SentEval folder with `data`"
+        ) from error
+    gold = np.array(rows["score"], dtype=np.float64)
+    source = f"{repository}@{revision[:8]} ({split})"
+    first, second = tuple(rows["sentence1"]), tuple(rows["sentence2"])
+    return ScoredPairs(f"{task} {split}", first, second, gold, source)
+
+
+def _split_sick(every: ScoredPairs) -> STSSet:
+    """Return the consecutive rows that have the sums of the test file."""
+    n = int(SICK_TEST["pairs"])
+    lengths = [len(first) + len(second) for first, second in every]
+    gold_sums = np.cumsum([0.0, *every.gold])
+    characters = np.cumsum([0, *lengths])
+    match = (abs(gold_sums[n:] - gold_sums[:-n] - SICK_TEST["gold_sum"]) <= _TOLERANCE) & (
+        characters[n:] - characters[:-n] == SICK_TEST["characters"]
+    )
+    starts = np.flatnonzero(match)
+    if len(starts) != 1:
+        raise UserError(
+            f"{every.source}: no {n:,} consecutive rows are the papers' test pairs of SICK-R. "
+            "Name a SentEval folder with `data`"
+        )
+    rows = slice(starts[0], starts[0] + n)
+    test = ScoredPairs(
+        "SICKRelatedness test",
+        every.first[rows],
+        every.second[rows],
+        every.gold[rows],
+        f"{every.source}, rows {rows.start}-{rows.stop - 1}",
+    )
+    return STSSet("SICKRelatedness", {"test": test})

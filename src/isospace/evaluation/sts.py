@@ -20,7 +20,7 @@ from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns
 from isospace.evaluation.retrieval import Items, mrr_of_items
-from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, read_scored
+from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, load_sts_hub, read_scored
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, cells, with_average
 from isospace.statistics.gains import (
     FloatArray,
@@ -216,6 +216,11 @@ def sts_data(data: str | None) -> str | None:
     return data or os.environ.get("ISOSPACE_DATA") or None
 
 
+def load_sts_data(data: str) -> dict[str, STSSet]:
+    """Read the seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
+    return load_sts_hub() if data == "hub" else load_sts(expanded(data))
+
+
 def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     """Load the labelled pairs that select checkpoints."""
     task = DEV_SPLITS.get(labels)
@@ -229,9 +234,9 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     return tasks[task].subsets["dev"]
 
 
-def load_sts(folder: Path | str) -> dict[str, STSSet]:
+def load_sts(folder: Path) -> dict[str, STSSet]:
     """Read the seven STS sets from a folder in SentEval's layout."""
-    root = find_sts_root(expanded(folder))
+    root = find_sts_root(folder)
     return {name: STSSet(name, read_scored(root, name)) for name in PAPER_COLUMNS}
 
 

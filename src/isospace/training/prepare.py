@@ -27,7 +27,7 @@ from isospace.evaluation.benchmark import Benchmark, HeldOut, validation_text
 from isospace.evaluation.other_text import OtherText, require_other_text
 from isospace.evaluation.own_data import load_pairs
 from isospace.evaluation.pairs import Asked, cached
-from isospace.evaluation.sts import load_labels, load_sts
+from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.system.devices import STDIN_IS_OF_ONE, arithmetic, has_bf16, join_processes
 from isospace.system.files import cache_folder
@@ -264,7 +264,7 @@ def load_data(config: TrainConfig, trains: bool = True) -> Data:
     """
     resolve(config.model)  # a name that leads nowhere is refused before a long text is read
     pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
-    tasks = load_sts(config.data) if config.data else {}
+    tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
     own_texts = [*pairs.first, *pairs.second] if pairs else []
     corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
