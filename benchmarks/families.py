@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import BertConfig, DistilBertConfig, MPNetConfig, PreTrainedConfig
+from transformers import (
+    BertConfig,
+    DistilBertConfig,
+    ModernBertConfig,
+    MPNetConfig,
+    PreTrainedConfig,
+)
 
 import encoding
 import training
@@ -20,10 +26,14 @@ from contest import contest
 
 UPDATES, SENTENCES, ROUNDS = 1, 200, 3
 """Of a round of training, and of encoding; counted rounds."""
+DROPOUT = {"embedding_dropout": 0.1, "attention_dropout": 0.1, "mlp_dropout": 0.1}
+"""Of its own ModernBERT has none, and simcse needs some."""
+SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
 CONFIGS: dict[str, PreTrainedConfig] = {
     "BERT-base": BertConfig(),
     "MPNet-base": MPNetConfig(),
     "DistilBERT-base": DistilBertConfig(),
+    "ModernBERT-base": ModernBertConfig(**SPECIAL, **DROPOUT),
 }
 OWN_LAYERS, FAST = "transformers' layers", "fast path"
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 from model_families import make
 from toy import sentences, write_toy_model
-from transformers import GPTNeoXConfig, GPTNeoXModel
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.tokenisation import EmbeddingChanges, changed_embeddings, embedding_refusal
@@ -91,5 +90,4 @@ def test_unchanged_positions_are_the_models_own(family):
 
 
 def test_rotary_positions_are_refused():
-    small = GPTNeoXConfig(vocab_size=50, hidden_size=24, num_hidden_layers=1, num_attention_heads=4)
-    assert "GPTNeoXModel" in embedding_refusal(GPTNeoXModel(small))
+    assert "ModernBertModel" in embedding_refusal(make("modernbert"))

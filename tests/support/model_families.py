@@ -11,6 +11,13 @@ SIZES = {
     "intermediate_size": 40,
     "max_position_embeddings": 40,
 }
+ROTARY = {
+    **SIZES,
+    **{f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")},
+    "embedding_dropout": 0.1,
+    "attention_dropout": 0.1,
+    "mlp_dropout": 0.1,
+}
 MODELS = {
     "bert": transformers.BertConfig(**SIZES),
     "roberta": transformers.RobertaConfig(**SIZES, type_vocab_size=1),
@@ -20,6 +27,16 @@ MODELS = {
     "mpnet": transformers.MPNetConfig(**SIZES),
     "mpnet, padding 2": transformers.MPNetConfig(**SIZES, pad_token_id=2),
     "distilbert": transformers.DistilBertConfig(**SIZES, hidden_dim=40),
+    "modernbert": transformers.ModernBertConfig(**ROTARY, local_attention=8),
+    "modernbert, window of all, last layer global, biases, no dropout in attention": (
+        transformers.ModernBertConfig(
+            **{**ROTARY, "attention_dropout": 0.0},
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            norm_bias=True,
+            attention_bias=True,
+            mlp_bias=True,
+        )
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from model_families import MODELS, SIZES, make, remade
 from transformers import ElectraConfig, ElectraModel
+from transformers.models.modernbert import modeling_modernbert
 
 from isospace.encoders import fast
 from isospace.encoders.fast import packed
@@ -13,8 +14,8 @@ from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.settings import EncoderSettings
 from isospace.views import View
 
-KINDS = ("bert", "mpnet", "distilbert")
-"""Families with parts of their own."""
+KINDS = ("bert", "mpnet", "distilbert", "modernbert")
+"""One of each file of its own."""
 
 
 def _batch(lengths=(5, 30, 1, 17), padding=0):
@@ -25,6 +26,18 @@ def _batch(lengths=(5, 30, 1, 17), padding=0):
         ids[row, :length] = torch.randint(3, 50, (length,), generator=generator)
         mask[row, :length] = 1
     return ids, mask
+
+
+@pytest.fixture
+def exact_rotation(monkeypatch):
+    """ModernBERT's queries and keys pass through float32 in transformers; here they do not."""
+
+    def rotated(query, key, cosine, sine, unsqueeze_dim):
+        cosine, sine = cosine.unsqueeze(unsqueeze_dim), sine.unsqueeze(unsqueeze_dim)
+        half = modeling_modernbert.rotate_half
+        return tuple(x * cosine + half(x) * sine for x in (query, key))
+
+    monkeypatch.setattr(modeling_modernbert, "apply_rotary_pos_emb", rotated)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -41,6 +54,7 @@ def test_only_autograd_keeps_numbers_of_the_tokens(name):
     assert not [x.shape for x in made if x.is_floating_point() and len(x) == packed_tokens]
 
 
+@pytest.mark.usefixtures("exact_rotation")
 @pytest.mark.parametrize("first_only", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_values_and_gradients_are_the_models_own(name, first_only):
@@ -78,10 +92,12 @@ def test_bf16_autocast_is_as_near_as_the_models_own(name):
 
 
 OF_BERT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}
+OF_MODERN = {"embedding_dropout": 0.1, "attention_dropout": 0.2, "mlp_dropout": 0.3}
 RATES = {
     "bert": (OF_BERT, [0.2, 0.1, 0.1]),
     "mpnet": (OF_BERT, [0.2, 0.1, 0.1]),
     "distilbert": ({"dropout": 0.1, "attention_dropout": 0.2}, [0.2, 0.1]),
+    "modernbert": (OF_MODERN, [0.2, 0.2, 0.3]),
 }
 
 
@@ -107,6 +123,9 @@ def test_dropout_is_where_the_model_has_it_and_follows_its_flags(name, monkeypat
         ("bert", "embeddings.word_embeddings.weight"),
         ("mpnet", "encoder.relative_attention_bias.weight"),
         ("distilbert", "transformer.layer.0.attention.q_lin.weight"),
+        ("modernbert", "layers.0.attn.Wqkv.weight"),
+        ("modernbert", "layers.2.mlp.Wi.weight"),
+        ("modernbert", "embeddings.tok_embeddings.weight"),
     ],
 )
 def test_gradients_under_dropout_are_those_of_the_drawn_masks(family, name):
@@ -139,6 +158,12 @@ def adapter():
     return torch.nn.Sequential(torch.nn.Linear(24, 24))
 
 
+STRETCHED = {
+    "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 160_000.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+}
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -146,6 +171,8 @@ def adapter():
         lambda: remade("bert", hidden_act="relu"),
         lambda: with_a_part(make("bert"), adapter(), "encoder.layer.0.attention.self", "query"),
         lambda: with_a_part(make("bert"), adapter(), "encoder.layer.2.output", "LayerNorm"),
+        lambda: remade("modernbert", rope_parameters=STRETCHED),
+        lambda: with_a_part(make("modernbert"), adapter(), "layers.2", "mlp_norm"),
         lambda: ElectraModel(ElectraConfig(**SIZES)),
     ],
 )

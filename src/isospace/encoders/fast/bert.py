@@ -1,5 +1,8 @@
 """Families whose layers are built like BERT's, on packed tokens.
 
+A layer: attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, residual,
+layer norm (post-norm, as in the Transformer of Vaswani et al. 2017).
+
 RoBERTa, XLM-RoBERTa and CamemBERT have positions that begin after the padding position. DistilBERT
 has other names, no token types, and no dropout after the attention. MPNet has RoBERTa's positions
 and no token types; it adds a bias for the distance of two tokens, shared by all layers.
@@ -21,10 +24,11 @@ from isospace.encoders.fast.packed import Packing, current_dropout
 
 @dataclass(frozen=True)
 class Layer:
-    """The parts of a post-norm layer and its current dropout rates, in the order of computation.
+    """The parts of a layer and its current dropout rates, in the order of computation.
 
-    `share_rate` is the dropout rate of the attention weights, `attended` the dense layer after the
-    attention. Each norm follows a residual addition.
+    `share_rate` is the dropout rate of the attention weights, and `attended` the dense layer after
+    the attention. `inner` and `outer` are the dense layers before and after the activation. Each
+    norm follows a residual addition.
     """
 
     query: nn.Linear
@@ -51,17 +55,19 @@ class Layer:
 
 @dataclass(frozen=True)
 class PostNorm:
-    """A model family, described by its differences from BERT.
+    """A model family with post-norm layers, described by its differences from BERT.
 
-    Weights, rates and flags are read from the model's modules at every call, so code that trains,
+    Weights, rates and flags are read from the model's modules at every call. Code that trains,
     saves or changes the modules works as usual.
 
     Attributes:
         layers: function from a model to its layers.
+        parts: function from a layer to its parts.
         activation: name of the activation setting in the model's config.
-        behind_padding: true if positions begin after the padding token's id.
+        behind_padding: true if positions begin after the padding position, the padding token's id.
         computes: function from a config to false if the model has other arithmetic.
-        bias: function to the addend of attention scores, (batch, heads or 1, length or 1, length).
+        bias: function from a model and its tokens to the addend of attention scores,
+            (batch, heads or 1, length or 1, length).
     """
 
     layers: Callable[[Any], Sequence[Any]]
@@ -107,7 +113,11 @@ class PostNorm:
 
 
 def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
-    """Add the embeddings of words, types (if any) and positions; apply layer norm and dropout."""
+    """Add the embeddings of words, types (if any) and positions; apply layer norm and dropout.
+
+    `part` is the embeddings module of a Hugging Face model. (packed tokens,) -> (packed tokens,
+    dim).
+    """
     states = part.word_embeddings(ids)
     if hasattr(part, "token_type_embeddings"):
         states = states + part.token_type_embeddings.weight[0]

@@ -1,4 +1,4 @@
-"""Tokens without padding, fast dropout, attention with gradients.
+"""Shared parts of the fast paths: tokens without padding, fast dropout, attention with gradients.
 
 In a batch of unequal sentences, padding takes a quarter of the time. PyTorch's dropout on the CPU
 takes another sixth, because it draws one random number per element. Here every step except
@@ -28,7 +28,8 @@ _LENGTHS = 16
 def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> Iterator[Packing]:
     """Pack the tokens of a batch, and switch autocast off inside the block.
 
-    `Packing.dtype`, the type of matrix products, is autocast's if it was on, else the weights'.
+    Ids and mask are (batch, length), padded on the right. `Packing.dtype`, the type of matrix
+    products, is autocast's type if autocast was on, and the weights' type otherwise.
     """
     device, dtype = input_ids.device.type, weights.dtype
     if torch.is_autocast_enabled(device):
@@ -79,7 +80,10 @@ class Packing:
         return padded.view(self.batch, self.length, *packed.shape[1:])
 
     def result(self, packed: Tensor, first_only: bool) -> Tensor:
-        """Return (batch, original length or 1, dim), for all tokens or only the first ones."""
+        """Return (batch, original length or 1, dim), for all tokens or only the first ones.
+
+        `packed` is (packed tokens, dim), or (batch, dim) for the first tokens only.
+        """
         return packed.unsqueeze(1) if first_only else self.unpack(packed)[:, : self._own_length]
 
     def by_head(self, packed: Tensor, heads: int, width: int) -> tuple[Tensor, ...]:
@@ -88,18 +92,20 @@ class Packing:
         return padded.permute(2, 0, 3, 1, 4).unbind()
 
     def _take_tokens(self, padded: Tensor) -> Tensor:
+        """Pack (batch * length, ...) without a gradient."""
         packed = padded.new_empty(self._count + self._extra, *padded.shape[1:])
         torch.index_select(padded, 0, self._tokens, out=packed[: self._count])
         packed[self._count :] = 0
         return packed
 
     def _spread_tokens(self, packed: Tensor) -> Tensor:
+        """Unpack to (batch * length, ...) without a gradient."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy_(0, self._tokens, packed[: self._count])
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    """Apply an autograd function, with a type for the result."""
+    """Apply an autograd function; this helper gives the result a type."""
     return function.apply(*arguments)
 
 
@@ -182,10 +188,18 @@ def positions_behind(input_ids: Tensor, padding: int) -> Tensor:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float) -> Tensor:
-    """Return dropout(softmax(q k^T / sqrt(width) + bias)) v, (batch, length or 1, heads * width).
+    """Return dropout(softmax(q k^T / sqrt(width) + bias)) v.
 
-    Query is (batch, heads, length or 1, width), key and value (batch, heads, length, width). The
-    bias is (batch, heads or 1, length or 1, length), not broadcast if it has a gradient.
+    Args:
+        query: (batch, heads, length or 1, width).
+        key: (batch, heads, length, width).
+        value: (batch, heads, length, width).
+        bias: (batch, heads or 1, length or 1, length), such as `Packing.bias`; a bias with a
+            gradient must not be broadcast.
+        rate: dropout rate of the attention weights.
+
+    Returns:
+        (batch, length or 1, heads * width).
     """
     batch, heads, _, width = key.shape
     # Without gradients PyTorch's attention is as fast and rounds less; its backward is slow on CPU.
