@@ -142,9 +142,8 @@ class CorpusConfig:
         named = f"`columns` {' '.join(self.columns)}"
         if len(self.columns) == 1:
             raise UserError(
-                f"{named}: only one column. Name anchor, positive and perhaps hard negatives, "
-                f"separated by blanks, or name a single column of texts with `column` "
-                f"{self.columns[0]}"
+                f"{named}: only one column. Name two or more, or give a column of single texts: "
+                f"`column` {self.columns[0]}"
             )
         if len(set(self.columns)) < len(self.columns):
             raise UserError(f"{named}: one column is named twice. Name each column once")
@@ -152,9 +151,7 @@ class CorpusConfig:
             value = getattr(self, name)
             if value not in (None, getattr(type(self), name)):
                 raise UserError(
-                    f"`{name}` {value} and {named} exclude each other. Leave one of them out. Rows "
-                    f"of `columns` are texts that belong together; `{name}` is for documents and "
-                    "single texts"
+                    f"`{name}` {value} is for documents and single texts. Leave it or {named} out"
                 )
         if not self.columns:
             refuse_idle(self, "`columns` ANCHOR POSITIVE", "label_column")
@@ -172,8 +169,8 @@ def _objective(value: Any) -> Objective:
     if isinstance(value, Objective):
         if type(value) not in OBJECTIVES.values():
             raise UserError(
-                f"`objective` {type(value).__name__}: not in the table of objectives, so a run "
-                "with it could not be loaded again. Add it to isospace.objectives.OBJECTIVES"
+                f"`objective` {type(value).__name__}: add it to isospace.objectives.OBJECTIVES, so "
+                "that a run with it can be loaded again"
             )
         return value
     if not isinstance(value, Mapping):
@@ -205,7 +202,26 @@ class ModelAndText(EncoderSettings):
 
 
 @settings
-class TrainConfig(ModelAndText):
+class RunConfig(ModelAndText):
+    """Settings that training and adapting share."""
+
+    queries: PathOrText | None = None
+    """A file of real or generated queries, alone or with their passages: further pairs to train on.
+    A query alone is paired with the passage that the teacher or the base model finds."""
+    teacher: NameOrPath | None = None
+    """A teacher whose ranking the training follows: base+bm25 (base model and BM25), an encoder
+    (NAME+bm25 adds BM25), or a cross-encoder. Default: no teacher; train on the pairs alone."""
+    precision: PrecisionChoice = "auto"
+    """Arithmetic of the encoder in training. auto takes bf16 where the processor has it; losses and
+    weights are always float32."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
+    """Random seed of data order, dropout and new weights."""
+    output: Output = None
+    """The folder of the run. Default: a new folder in runs/."""
+
+
+@settings
+class TrainConfig(RunConfig):
     """One run of `isospace train`.
 
     Raises:
@@ -230,12 +246,6 @@ class TrainConfig(ModelAndText):
     relations: Annotated[tuple[RelationName, ...], Strict(False)] = ()
     """Relations of documents that give training pairs. Default: all with 100 pairs or more except
     the one that tests."""
-    queries: PathOrText | None = None
-    """A file of real or generated queries, alone or with their passages: further pairs to train on.
-    A query alone is paired with the passage that the teacher or the base model finds."""
-    teacher: NameOrPath | None = None
-    """A teacher whose ranking the objective follows: base+bm25 (base model and BM25), an encoder
-    (NAME+bm25 adds BM25), or a cross-encoder."""
     mined: NonNegativeInt = 0
     """Number of hard negatives that each example draws from the corpus and the teacher ranks. Each
     costs one more pass."""
@@ -250,21 +260,13 @@ class TrainConfig(ModelAndText):
     pass_tokens: PositiveInt | None = None
     """Number of tokens of a batch that pass the encoder at a time (gradient caching), so that large
     batches fit in memory. Default: the whole batch."""
-    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False)] = (
-        6_400,
-        "sentences",
-    )
+    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False)] = (6_400, "sentences")
     """How long to train: a number of sentences, tokens, epochs or minutes. Evaluations take extra
     time."""
     learning_rate: PositiveFloat = 1e-5
     """Initial learning rate of AdamW; it falls linearly to 0 without warm-up."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
-    precision: PrecisionChoice = "auto"
-    """Arithmetic of the encoder. auto takes bf16 where the processor has it; losses and weights are
-    always float32."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
-    """Random seed of data order, dropout and new weights."""
     evaluations: PositiveInt = 2
     """Number of evaluations during training, at even distances; the last is at the end. `select`
     keeps one of these checkpoints."""
@@ -274,8 +276,6 @@ class TrainConfig(ModelAndText):
     labels: NameOrPath = "stsb-dev"
     """Labelled pairs for `select` labels: stsb-dev or sickr-dev of `data`, or a file with the
     columns sentence1, sentence2, score."""
-    output: Output = None
-    """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
     trackers: Annotated[tuple[Tracker, ...], Strict(False)] = ()
     """Trackers that get the metrics too; each needs its own package."""
 
@@ -300,7 +300,7 @@ def shared_options(base: Objective, kind: type[Objective]) -> dict[str, Any]:
 
 
 @settings
-class AdaptConfig(ModelAndText):
+class AdaptConfig(RunConfig):
     """Settings of one search: the text, the encoder, and the budget."""
 
     model: NameOrPath = "minilm"
@@ -310,33 +310,18 @@ class AdaptConfig(ModelAndText):
     models: Files = ()
     """Base models to compare instead of `model`, two or more. Each is whitened and tested on the
     same pairs; the best on validation pairs is fine-tuned."""
-    budget: Annotated[tuple[PositiveFloat, SearchUnit], Strict(False)] = (
-        6.0,
-        "minutes",
-    )
+    budget: Annotated[tuple[PositiveFloat, SearchUnit], Strict(False)] = (6.0, "minutes")
     """How much time the search may take: minutes, or tokens to train on. Tokens give the same
     result on every machine of a kind."""
     max_drop: NonNegativeFloat = 2.0
     """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
     0.5 for a model that must serve other text too."""
-    teacher: NameOrPath | None = None
-    """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, or a cross-encoder.
-    Default: no teacher; train on the pairs alone."""
-    queries: PathOrText | None = None
-    """A file of real or generated queries, alone or with their passages: further pairs to train on.
-    Nothing is measured on them."""
     queries_only: bool = False
     """Change the vectors of queries alone. Documents keep those of `model`, bit for bit, and an
     index of them stays valid. A fine-tuned model then holds two encoders."""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """Number of tokens to which training cuts each text. Default: that of the recipes `isospace
     recipes pairs` and dropout."""
-    precision: PrecisionChoice = "auto"
-    """Arithmetic of training. auto takes bf16 where the processor has it."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
-    """Random seed of the training."""
-    output: Output = None
-    """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:
         if self.queries_only and self.teacher is not None:
@@ -498,10 +483,7 @@ class DistillConfig:
 VectorFormat = Literal["parquet", "npy"]
 
 _SINGLE: dict[str, VectorFormat] = {".parquet": "parquet", ".npy": "npy"}
-_OTHER_FILES = (
-    ".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz", ".zst", ".zip", ".npz", ".pt", ".pkl", ".bin",
-    ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
-)  # fmt: skip
+_OTHER_FILES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".pt", ".safetensors", ".arrow"}
 """Endings of formats that isospace does not write; a folder with such a name would mislead."""
 
 
@@ -575,14 +557,10 @@ class EncodeConfig(EncoderSettings):
             )
         for side in get_args(Side):
             if getattr(self, f"{side}_prompt") is not None and self.side != side:
-                raise UserError(
-                    f"`{side}_prompt`: only applies to texts encoded as {side}. Give `as` {side} "
-                    "with it"
-                )
+                raise UserError(f"`{side}_prompt` is for texts encoded as {side}: give `as` {side}")
         if self.reading.id_column is not None and self.file_format == "npy":
             raise UserError(
-                "`id_column`: npy files hold only vectors, in the order of the rows. Leave "
-                "`id_column` out, or write parquet"
+                "`id_column`: npy files hold only vectors. Leave it out, or write parquet"
             )
 
     @property
