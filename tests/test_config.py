@@ -37,7 +37,11 @@ class Mine(SimCSE):
         (TrainConfig, {"objective": SimCSE}, "SimCSE()"),
         (TrainConfig, {"objective": Mine()}, "`objective` Mine:"),
         (TrainConfig, {"bach_size": 8}, "`bach_size`: no such setting. Did you mean batch_size"),
-        (CorpusConfig, {"column": "a", "columns": ("b", "c")}, "`column` a is for documents .* `columns` b c out"),
+        (
+            CorpusConfig,
+            {"column": "a", "columns": ("b", "c")},
+            "`column` a is for documents .* `columns` b c out",
+        ),
         (CorpusConfig, {"columns": ("b",)}, "`columns` b: only one"),
         (CorpusConfig, {"columns": ("b", "b")}, "`columns` b b: one column is named twice"),
         (CorpusConfig, {"label_column": "a"}, "`label_column` a"),

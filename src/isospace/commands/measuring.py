@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from isospace.commands.console import Console
 from isospace.commands.options import (
@@ -21,6 +22,9 @@ from isospace.errors import UserError
 from isospace.recipes import DEFAULT_RECIPE, find
 from isospace.system.cluster import Engine
 from isospace.system.settings import PathOrText, Written, to_dict
+
+if TYPE_CHECKING:
+    from isospace.comparison.results import ComparisonResults
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,7 @@ class Compare(LoadsModels):
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> Compare:
-        """Return the defaults; with --recipe they hold the settings of every recipe.
-
-        The words are parsed once for each recipe, so that options override its settings.
-        """
+        """Return the defaults; with --recipe, the settings of every recipe after the options."""
         recipes = {name: find(name) for named in recipes_in(words) for name in named}
         settings = {}
         for name, recipe in () if set(HELP) & set(words) else recipes.items():
@@ -67,8 +68,11 @@ class Compare(LoadsModels):
 
     def run(self) -> None:
         """Make the missing runs, compare all, and print the tables and the verdict."""
-        named = self._named()
-        folder = self.output
+        named, folder = self.candidates or self.recipe, self.output
+        if not named:
+            raise UserError("name two or more objectives, such as simcse vicreg, or give `recipe`")
+        if self.candidates and self.recipe:
+            raise UserError(f"{self.candidates[0]} and `recipe` {self.recipe[0]}: leave one out")
         if folder is None:
             raise UserError("`output` is missing: the folder of the comparison (it can be resumed)")
         with Console(self.json, many_runs=True) as console:
@@ -86,8 +90,10 @@ class Compare(LoadsModels):
                 progress=console,
                 engine=self.engine,
             )
-        if results is None:  # not the first process
-            return
+        if results is not None:  # the first process
+            self._print(results, folder, console)
+
+    def _print(self, results: ComparisonResults, folder: Path, console: Console) -> None:
         from isospace.evaluation.other_text import other_text_words
         from isospace.report.run_set import collect
         from isospace.report.tables import comparison_tables
@@ -113,20 +119,6 @@ class Compare(LoadsModels):
                 write_report(collect([reported]), in_words=as_options)
                 advance(1)
         console.line("report", str(folder / REPORT))
-
-    def _named(self) -> Sequence[str]:
-        named = self.candidates or self.recipe
-        if not named:
-            raise UserError(
-                "give one or more objectives to compare, such as simcse whitenedcse; or published "
-                "settings: `recipe` simcse-bert-base whitenedcse-bert-base"
-            )
-        if self.candidates and self.recipe:
-            raise UserError(
-                f"{self.candidates[0]} and `recipe` {self.recipe[0]}: a comparison is of "
-                "objectives, or of recipes. Leave one of the two out"
-            )
-        return named
 
 
 @dataclass(frozen=True)

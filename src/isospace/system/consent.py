@@ -32,9 +32,7 @@ class Consent:
             api.openai.com, and no key for any other host.
         yes: send as much text as the command needs, without asking.
         ask: shows a question and returns the answer; `None`: the user cannot be asked.
-        named: the words of the command; one of them must name the endpoint. `None`: Python code
-            names endpoints itself.
-        progress: shows the amount of text if the caller passes no progress.
+        named: words of the command, of which one must name the endpoint; `None` in Python code.
     """
 
     key_env: str | None = None
@@ -61,16 +59,10 @@ class Consent:
         """Return the key for an endpoint on a host; `None` if there is no key."""
         if self.key_env is not None:
             if not self.key_env.isidentifier():  # not shown, as it may be a key
-                raise UserError(
-                    "`api_key_env`: expected the name of an environment variable that holds the "
-                    "key, and never the key itself"
-                )
+                raise UserError("`api_key_env`: expected the name of an environment variable")
             key = os.environ.get(self.key_env, "").strip()
             if not key:
-                raise UserError(
-                    f"`api_key_env` {self.key_env}: this environment variable is empty. Set it to "
-                    "the key of the endpoint"
-                )
+                raise UserError(f"`api_key_env` {self.key_env}: this variable is empty. Set it")
             return key
         return os.environ.get(DEFAULT_KEY) if host == OPENAI else None
 
@@ -109,11 +101,7 @@ def announce(
     progress: Progress | None = None,
     consent: Consent | None = None,
 ) -> None:
-    """Show how much text is about to be sent, and ask if it is much.
-
-    Call it before the first request.
-
-    `what` describes the text, such as "41,000 texts".
+    """Show how much text is about to be sent, such as "41,000 texts", and ask if it is much.
 
     Raises:
         UserError: the user does not agree, or cannot be asked.
@@ -154,15 +142,11 @@ def trusts_code() -> bool:
 
 @contextmanager
 def trusting_code(trusted: bool = True) -> Iterator[None]:
-    """Let the code of models that are loaded within the context run.
-
-    If `trusted` is false, the outer context decides.
+    """Let the code of models that are loaded within the context run; false changes nothing.
 
     >>> with trusting_code():
     ...     trusts_code()
     True
-    >>> trusts_code()
-    False
     """
     token = _trusted.set(trusted or trusts_code())
     try:

@@ -29,10 +29,7 @@ FIRST_RETRIES, RETRIES = 2, 8
 
 @dataclass(frozen=True)
 class Address:
-    """A model behind an endpoint.
-
-    The URL has no slash at the end, such as http://localhost:8080/v1.
-    """
+    """A model behind an endpoint, whose URL has no slash at the end."""
 
     url: str
     model: str
@@ -141,10 +138,7 @@ class Endpoint:
         said = f"{status}: {self._said(error)}"
         if status in (401, 403):
             key = f"the key in {self._consent.key_env or DEFAULT_KEY}" if self._key else "no key"
-            return (
-                f"refused {key} ({said}). Put a valid key into an environment variable, and name "
-                "the variable with `api_key_env`"
-            )
+            return f"refused {key} ({said}). Name the environment variable with the key by `api_key_env`"
         if status == 404:
             return (
                 f"not found ({said}). Check the path, which mostly ends in /v1, and the model's "

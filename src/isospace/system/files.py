@@ -55,8 +55,7 @@ def sync_folder(folder: Path) -> None:
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`, renamed to `path` if the block succeeds.
 
-    Raises:
-        OSError: the file cannot be written; errors of safetensors included.
+    Errors of safetensors become an OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -82,11 +81,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
     """Give a temporary folder beside `folder`, renamed to `folder` if the block succeeds.
 
-    With `replace`, the new folder replaces an existing one; else only an empty folder.
+    It replaces an empty folder, and with `replace` any. Errors of safetensors become an OSError.
 
     Raises:
         UserError: at the end of the block `folder` exists and is not empty; it is left unchanged.
-        OSError: the folder cannot be written; errors of safetensors included.
     """
     remove_building(folder)
     building = building_of(folder)
@@ -124,8 +122,7 @@ def remove_building(folder: Path) -> None:
     for torn in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
         number = torn.suffixes[-2][1:]
         own = torn.name == f".{folder.name}.{number}.tmp"  # not the copy of model.v2
-        # This may delete the copy of a process on another machine. Of two processes that make the
-        # same folder, one would be refused anyway.
+        # A process on another machine may have made it, but would be refused anyway.
         if own and number.isdecimal() and not psutil.pid_exists(int(number)):
             shutil.rmtree(torn, ignore_errors=True)
 
@@ -136,10 +133,7 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
         shutil.rmtree(old, ignore_errors=True)  # left by a killed process with our process id
         folder.replace(old)
     elif is_occupied(folder):
-        raise UserError(
-            f"{folder}: another process has filled this folder meanwhile. Nothing was written. "
-            "Give another `output`"
-        )
+        raise UserError(f"{folder}: another process has filled it meanwhile. Give another `output`")
     elif folder.exists():
         folder.rmdir()  # some systems cannot rename onto an empty folder
     building.replace(folder)
@@ -166,14 +160,12 @@ def expanded(name: str | Path) -> Path:
 
 
 def require_writable(folder: Path, inside: bool = False, setting: str = "output") -> None:
-    """Refuse an output folder that cannot be made, before the work; the folder is not made yet.
+    """Refuse an output folder that cannot be made, before the work.
 
     With `inside`, files are written into the folder; else a new folder is built beside it.
     """
     if not (inside or folder.name):
-        raise UserError(
-            f"`{setting}` {folder}: name a folder that does not exist yet, such as ./model"
-        )
+        raise UserError(f"`{setting}` {folder}: name a new folder, such as ./model")
     place = folder.absolute() if inside else folder.absolute().parent
     try:
         while not place.exists():
@@ -181,9 +173,8 @@ def require_writable(folder: Path, inside: bool = False, setting: str = "output"
         with tempfile.TemporaryDirectory(prefix=".isospace-", dir=place):
             pass
     except OSError as error:
-        raise UserError(
-            f"`{setting}` {folder}: cannot be written ({error.strerror}). Give another folder"
-        ) from error
+        reason = f"cannot be written ({error.strerror}). Give another folder"
+        raise UserError(f"`{setting}` {folder}: {reason}") from error
 
 
 def require_new(folder: Path | None, setting: str = "output") -> Path:
@@ -230,11 +221,8 @@ def row_writer(
     import numpy as np
 
     kind: np.dtype[Any] = np.dtype(dtype)
-    header = {
-        "descr": np.lib.format.dtype_to_descr(kind),
-        "fortran_order": False,
-        "shape": shape,
-    }
+    descr = np.lib.format.dtype_to_descr(kind)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         yield lambda rows: file.write(rows.astype(kind).tobytes())
@@ -294,22 +282,16 @@ def locked(path: Path, busy: str) -> Iterator[None]:
 _PACKAGE = Path(__file__).parents[1]
 _STALE_SECONDS = 7 * 24 * 3600
 _DAMAGED = (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
-"""Errors of reading a file that is missing or damaged.
-
-Other system errors, such as too many open files, do not mean that the file is damaged.
-"""
-
+"""Errors of reading a damaged file; others, such as too many open files, say nothing of it."""
 _NO_CACHE = (
-    "the cache folder cannot be used ({}). Set the environment variable ISOSPACE_CACHE to a folder "
-    "that can be written"
+    "the cache folder cannot be used ({}). Set ISOSPACE_CACHE to a folder that can be written"
 )
 Value = TypeVar("Value")
 
 
 def cache_folder() -> Path:
     """Return the cache folder: ISOSPACE_CACHE, or `isospace` in the user's cache folder."""
-    chosen = os.environ.get("ISOSPACE_CACHE")
-    if chosen:
+    if chosen := os.environ.get("ISOSPACE_CACHE"):
         return expanded(chosen)
     caches = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -330,10 +312,7 @@ def make_in_cache(folder: Path) -> None:
 
 @functools.cache
 def code_hashes(*packages: str) -> tuple[str, ...]:
-    """Return hashes of the code of packages of isospace.
-
-    In the key of a cache they keep the results of two versions of the code apart.
-    """
+    """Return hashes of the code of packages, for keys of a cache."""
     files = (file for name in packages for file in (_PACKAGE / name).rglob("*.py"))
     return tuple(map(file_hash, sorted([*files, _PACKAGE / "errors.py"])))
 
@@ -341,9 +320,8 @@ def code_hashes(*packages: str) -> tuple[str, ...]:
 def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
     """Read a folder of the cache, and build it first if it is missing or damaged.
 
-    `build` fills a new folder, which is then renamed, so that it appears only when complete. If
-    several processes build the same folder, one wins, and all use its result. Half-built folders of
-    killed processes are removed after a week.
+    `build` fills a new folder. If several processes build the same one, all use the first result.
+    Half-built folders of killed processes are removed after a week.
     """
     if folder.exists():
         try:
