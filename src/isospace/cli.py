@@ -78,14 +78,7 @@ def _parse(arguments: Sequence[str]) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        argv: the words after `isospace`; default: those of this process.
-
-    Returns:
-        The exit status: 0 done, 1 stopped before the end, 2 bad input.
-    """
+    """Run one command; return its exit status. `argv` has the words after `isospace`."""
     wait_passively()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:  # closed, as `>&-` leaves it

@@ -1,8 +1,7 @@
 """The commands of the command line.
 
-A command has a row in `COMMANDS`, and a dataclass of its name in one of the modules of `_MODULES`:
-its fields are the options, and its method `run` does the work. Only the module of the command that
-the user types is imported. It imports torch and other slow packages inside `run`.
+A command has a row in `COMMANDS` and a dataclass of its name: its fields are the options, and its
+method `run` does the work. Only its module is imported, and slow packages inside `run`.
 """
 
 from __future__ import annotations

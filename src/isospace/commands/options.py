@@ -54,10 +54,9 @@ _SETTING = re.compile(rf"{_QUOTED}|(?P<command>adapt )?`(?P<name>[a-z][a-z0-9_]*
 
 
 def as_options(text: str) -> str:
-    """Replace settings in a message, written `like_this`, by their options.
+    """Replace settings in a message, written `like_this`, by their options; not in quotes.
 
-    `resume` becomes the whole command: of adapt if "adapt" precedes it, else of train. Text in
-    quotes is not changed.
+    `resume` becomes the whole command: of adapt if "adapt" precedes it, else of train.
 
     >>> as_options("`batch_size` 1: expected 2 or more; `resume` runs/a")
     '--batch-size 1: expected 2 or more; isospace train --resume runs/a'
@@ -87,7 +86,7 @@ Models = Annotated[tuple[str, ...], Written("MODEL", positional=True)]
 
 @dataclass(frozen=True)
 class Everyday:
-    """Everyday part of a command with many options: the examples and options that --help shows."""
+    """The examples and options that --help shows of a command with many options."""
 
     examples: tuple[str, ...]
     options: str

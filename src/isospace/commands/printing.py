@@ -31,22 +31,16 @@ def print_result(text: str) -> None:
 
 
 def print_finished(outcome: FinishedRun, json: bool) -> None:
-    """Print the results if JSON is asked for, write the report of a run, and print its path.
-
-    The JSON is that of results.json, which search to use, and how to load the model. If the run was
-    already finished, print its verdict too, which no earlier line has shown.
-    """
+    """Print the results if JSON is asked for, write the report of a run, and print its path."""
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
     from isospace.training.card import how_to_load
 
     if json:
-        lines = {
-            "use": outcome.results.recommendation,
-            "load_it": how_to_load(outcome.model_folder),
-        }
+        load_it = how_to_load(outcome.model_folder)
+        lines = {"use": outcome.results.recommendation, "load_it": load_it}
         print_json(to_dict(outcome.results) | lines)
-    elif outcome.earlier:
+    elif outcome.earlier:  # no line has shown the verdict
         print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
     with Console(json) as console:  # last: the folder may be read-only by now
         page = write_report(collect([outcome.run.folder]), in_words=as_options)

@@ -1,7 +1,6 @@
 """Pictures of a report, drawn by Altair (Vega-Lite) as SVG without scripts.
 
-The text of a point is a label, which screen readers can read, and a title, which browsers show.
-Colours have middle lightness, so that they are visible on white and on black.
+Screen readers and browsers show the text of a point. Colours are visible on white and on black.
 """
 
 from __future__ import annotations
@@ -42,28 +41,16 @@ _POINTS = 300  # points of a line; more look the same
 
 def styled(chart: Chart) -> Any:
     """Return a chart with the fonts, lines and colours of a report."""
-    text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
+    text: dict[str, Any] = {"labelFontSize": 12, "labelColor": INK}
+    text |= {"titleFontSize": 12, "titleColor": INK, "titleFontWeight": "normal"}
     lines = {"gridColor": INK, "gridOpacity": 0.25, "domainColor": INK, "tickColor": INK}
+    # By labelSeparation, numbers that would touch are left out.
+    ticks = {"tickCount": 5, "labelFlush": False, "titlePadding": 10, "labelSeparation": 8}
+    key = {"orient": "bottom", "columns": 2, "symbolOpacity": 1, "symbolStrokeWidth": 2}
     return chart.configure(
         background="transparent",
-        axis={
-            **text,
-            **lines,
-            "titleFontWeight": "normal",
-            "tickCount": 5,
-            "labelFlush": False,
-            "titlePadding": 10,
-            "labelSeparation": 8,  # numbers that would touch are left out
-        },
-        legend={
-            **text,
-            "titleFontWeight": "normal",
-            "titleLimit": 0,
-            "orient": "bottom",
-            "columns": 2,
-            "symbolOpacity": 1,
-            "symbolStrokeWidth": 2,
-        },
+        axis=text | lines | ticks,
+        legend=text | key,
         range={"category": _COLOURS},
         title={"color": INK, "fontSize": 13, "anchor": "start"},
         view={"stroke": None},
@@ -82,11 +69,7 @@ class Picture:
 def picture(
     chart: Chart, name: str, description: str, title: str, caption: str = "", width: int = WIDTH
 ) -> Picture:
-    """Draw a chart for a page.
-
-    `name` is unique on the page, and `description` is for screen readers. The width is in pixels,
-    at a text size of 12 pixels.
-    """
+    """Draw a chart for a page, where `name` is unique; `description` is for screen readers."""
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     buffer = io.StringIO()
     styled(chart.properties(width=width, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
@@ -217,10 +200,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
 
 
 def candidates(found: SearchResults) -> Chart:
-    """Draw the MRR x 100 of each candidate and baseline, in order from the top.
-
-    An interval is that of the gain, added to the MRR of the base model.
-    """
+    """Draw the MRR x 100 of each candidate and baseline; intervals are those of the gain."""
     best: Values = []
     for one in found.best:
         state = "selected" if one.selected else BASE if one.gain is None else "candidate"

@@ -42,8 +42,7 @@ MEASURES = {
         "even.",
     ),
 }
-"""Measure of a space -> its name for people, and its meaning with the values of an even space;
-docs/reference/protocols.md describes them."""
+"""Measure of a space -> its name and meaning for people."""
 
 
 def write_report(
@@ -53,16 +52,10 @@ def write_report(
 
     The default of `output` is report.html in the folder of the run or comparison. `in_words`
     rewrites settings in `backticks` for the reader.
-
-    Raises:
-        UserError: `output` is missing, a folder, or not a name of an HTML file.
-        Stopped: the page cannot be written.
     """
     if output is None:
         if run_set.home is None:
-            raise UserError(
-                "a report on several runs needs a file to write to: `output` report.html"
-            )
+            raise UserError("a report on several runs needs a file: `output` report.html")
         output = run_set.home / REPORT
     output = expanded(output)
     if output.is_dir():
@@ -86,19 +79,10 @@ def write_report(
 
 
 def templates(package: str) -> jinja2.Environment:
-    """Return the templates in the folder `page` of a package, and those that all pages share.
-
-    Values are escaped. A missing name is an error.
-
-    >>> templates("isospace.report").from_string("{{ text }}").render(text="<script>")
-    '&lt;script&gt;'
-    """
-    folders = [
-        jinja2.PackageLoader(package, "page"),
-        jinja2.PackageLoader("isospace.report", "shared"),
-    ]
+    """Return the templates in the folder `page` of a package, and those that all pages share."""
+    own, shared = (package, "page"), ("isospace.report", "shared")
     return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(folders),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(*own), jinja2.PackageLoader(*shared)]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -160,11 +144,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
 
 
 def _fact(value: Any) -> str:
-    """Return a setting as text for people.
-
-    >>> _fact((3200, "sentences")), _fact(None)
-    ('3200 sentences', 'none')
-    """
+    """Return a setting as text for people."""
     if isinstance(value, list | tuple):
         return " ".join(map(_fact, value)) or "none"
     return "none" if value is None else without_surrogates(str(value))
@@ -190,8 +170,7 @@ def space_of(
 ) -> dict[str, Any] | None:
     """Measure and draw one or two spaces of vectors (n, dim); `None` for too few texts.
 
-    `name` and `description` are those of the picture. "measures" has the name, the meaning and the
-    values of each measure.
+    "measures" has the name, the meaning and the values of each measure.
     """
     vectors = list(spaces.values())
     if len(vectors[0]) < SMALLEST_SAMPLE:
@@ -219,16 +198,14 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
 
     `split` is true if no validation pair is a test pair.
     """
-    candidates = read_candidates(run.folder)
-    if candidates is None:
+    if (candidates := read_candidates(run.folder)) is None:
         return None
     picture = figures.picture(
         figures.candidates(candidates),
         f"candidates-{number}",
         "Chart: validation MRR of each candidate",
         "Candidates",
-        "A horizontal line is the 95 % interval of a candidate's gain over the base model. The "
-        "dashed line marks the base model.",
+        "A horizontal line is the 95 % interval of the gain. The dashed line is the base model.",
         2 * figures.WIDTH,
     )
     verdict = "is of test pairs" if split else "allows for that, as there are no other pairs"

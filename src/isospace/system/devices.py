@@ -95,15 +95,9 @@ def side_by_side(
 ) -> Iterator[Result]:
     """Apply a function to items in parallel; give the results in the order of the items.
 
-    The items share PyTorch's threads. Small matrix products are faster in parallel, one thread
-    each, than one after the other on all threads. Settings that belong to a thread (autocast,
-    inference mode) must be made in `work`.
-
-    With `one_thread`, each item has one thread, so that sums round alike with any number of
-    threads. By default, fewer items than threads get several threads each.
-
-    >>> list(side_by_side(len, ["one", "three"]))
-    [3, 5]
+    The items share PyTorch's threads, because small matrix products are faster on one thread each.
+    With `one_thread`, no item has more, so that sums round alike on any machine. Settings of a
+    thread (autocast, inference mode) must be made in `work`.
     """
     threads = torch.get_num_threads()
     workers = max(1, min(threads, len(items)))
@@ -127,8 +121,7 @@ def join_processes(precision: str = "no", **settings: Any) -> Accelerator:
     """Return an `Accelerator` on the device that training and encoding use.
 
     Later calls may ask for another `precision` (Accelerate's `mixed_precision`). Other processes
-    wait up to a day while the first process cleans a corpus or scores. Torch's default is 10
-    minutes (NCCL) or 30 minutes (gloo).
+    wait up to a day, and not torch's 10 or 30 minutes, while the first cleans a corpus or scores.
 
     Raises:
         UserError: the launcher's configuration divides the weights between processes.
@@ -137,9 +130,8 @@ def join_processes(precision: str = "no", **settings: Any) -> Accelerator:
     for name in ("FSDP", "DEEPSPEED"):
         if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
             raise UserError(
-                f"Accelerate's configuration asks for {name}, but every isospace process holds "
-                "all weights. Launch without it. For encoders that do not fit, set `lora`, or use "
-                "ObjectiveLoss in the trainer of sentence-transformers"
+                f"Accelerate's configuration asks for {name}, but every isospace process holds all "
+                "weights. Launch without it; for encoders that do not fit, set `lora`"
             )
     # Accelerate refuses a second precision in one process. Earlier accelerators keep their own.
     if AcceleratorState._shared_state.get("_mixed_precision", precision) != precision:
@@ -162,11 +154,10 @@ def _is_joined() -> bool:
 
 
 def _leave() -> None:
-    """Leave the group of processes at the end of the process, and not at the end of a run.
+    """Leave the group of processes at the end of the process, as a comparison's next run needs it.
 
-    The next run of a comparison needs the group. Leaving it at the end of a run could also
-    deadlock: freeing the group's last reference holds Python's lock, and waits for a thread that
-    needs this lock.
+    Leaving it at the end of a run could also deadlock: freeing the last reference to the group
+    holds Python's lock, and waits for a thread that needs this lock.
     """
     if _is_joined():
         dist.destroy_process_group()

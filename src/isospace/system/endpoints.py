@@ -138,7 +138,7 @@ class Endpoint:
         said = f"{status}: {self._said(error)}"
         if status in (401, 403):
             key = f"the key in {self._consent.key_env or DEFAULT_KEY}" if self._key else "no key"
-            return f"refused {key} ({said}). Name the environment variable with the key by `api_key_env`"
+            return f"refused {key} ({said}). Name the variable of a valid key by `api_key_env`"
         if status == 404:
             return (
                 f"not found ({said}). Check the path, which mostly ends in /v1, and the model's "

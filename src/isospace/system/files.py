@@ -283,9 +283,7 @@ _PACKAGE = Path(__file__).parents[1]
 _STALE_SECONDS = 7 * 24 * 3600
 _DAMAGED = (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 """Errors of reading a damaged file; others, such as too many open files, say nothing of it."""
-_NO_CACHE = (
-    "the cache folder cannot be used ({}). Set ISOSPACE_CACHE to a folder that can be written"
-)
+_NO_CACHE = "the cache folder cannot be used ({}). Set ISOSPACE_CACHE to a writable folder"
 Value = TypeVar("Value")
 
 

@@ -1,8 +1,7 @@
 """Imports of large libraries: deferred, with sleeping threads; and of packages of an extra.
 
-The help of a command needs the names, defaults and docstrings of settings. Some settings are in
-modules that import torch, which takes seconds. The standard library's LazyLoader does not help: a
-second `import` of the same module makes it run.
+Help texts need settings of modules that import torch, which takes seconds. The standard library's
+LazyLoader does not help: a second `import` of the same module makes it run.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from isospace.errors import UserError
 def wait_passively() -> None:
     """Let threads that wait for each other sleep, unless OMP_WAIT_POLICY is set.
 
-    By default waiting threads spin, and slow down other work on their cores
-    (docs/results/speed.md). The results are the same bit for bit. OpenMP reads the variable when
-    torch is imported, so call this function before.
+    By default they spin, and slow down other work on their cores (docs/results/speed.md). OpenMP
+    reads the variable when torch is imported, so call this function before.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

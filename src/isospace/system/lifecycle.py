@@ -18,10 +18,7 @@ from isospace.system.signals import StopRequest, is_main_process, polite_stop
 
 @contextmanager
 def stoppable(how_to_go_on: Callable[[], str]) -> Iterator[StopRequest]:
-    """Turn signals and a full disk in a block into `Stopped`, and restore the random state.
-
-    `how_to_go_on` is that of `stopping`.
-    """
+    """Turn signals and a full disk in a block into `Stopped`, and restore the random state."""
     with restored_random_state(), stopping(how_to_go_on), polite_stop() as stop:
         yield stop
 
@@ -30,9 +27,8 @@ def stoppable(how_to_go_on: Callable[[], str]) -> Iterator[StopRequest]:
 def stopping(how_to_go_on: Callable[[], str]) -> Iterator[None]:
     """Turn a signal, a full disk or another error of the system in a block into `Stopped`.
 
-    `how_to_go_on` returns a text that says what is left of the work, and how to continue. This
-    would be wrong for a lost connection, a closed pipe of standard output, and a file or folder
-    that was removed; these errors are not changed.
+    `how_to_go_on` returns a text that says how to continue. This would be wrong for a lost
+    connection, a closed pipe and a removed file, whose errors are not changed.
     """
     try:
         yield
@@ -49,8 +45,7 @@ def stopping(how_to_go_on: Callable[[], str]) -> Iterator[None]:
 def working_in(folder: Path, how_to_go_on: str, lock: str = ".lock") -> Iterator[None]:
     """Lock a folder during a block; a signal, a full disk or too little memory becomes `Stopped`.
 
-    If several processes share the work, the first one holds the lock. It also removes files that
-    killed processes left half-written.
+    The first process holds the lock, and removes files that killed processes left half-written.
     """
     busy = f"{folder}: another process is working there. Wait for it, or stop it"
     with (
@@ -64,17 +59,15 @@ def working_in(folder: Path, how_to_go_on: str, lock: str = ".lock") -> Iterator
             yield
         except torch.OutOfMemoryError as error:
             raise Stopped(
-                "out of memory. Start a new run with a smaller `max_length`, if the command has "
-                "this setting; `isospace train` also takes a smaller `batch_size`, and "
-                f"`pass_tokens`. Or free memory and continue: {how_to_go_on}"
+                "out of memory. Start a new run with a smaller `max_length`, or `isospace train` "
+                f"with a smaller `batch_size`. Or free memory and continue: {how_to_go_on}"
             ) from error
 
 
 def random_state() -> dict[str, Any]:
     """Return the state of all global random generators of this process.
 
-    Only the current CUDA device counts: a process uses no other, and the machine on which a run
-    resumes may have another number of devices.
+    Only the current CUDA device counts, as another machine may have another number of devices.
     """
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     return {

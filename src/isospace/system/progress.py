@@ -1,7 +1,7 @@
 """Progress of long work, and warnings: lines, tables and bars, which the command line draws.
 
-Only the commands print. Python users pass their own `Progress`, or read the lines in the log
-`isospace` (`logging.basicConfig(level=logging.INFO)` shows them).
+Python users pass their own `Progress`, or read the lines in the log `isospace`
+(`logging.basicConfig(level=logging.INFO)` shows them).
 """
 
 from __future__ import annotations

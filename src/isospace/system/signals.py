@@ -18,7 +18,7 @@ END_WITH_INPUT = "ISOSPACE_END_WITH_INPUT"
 def end_with_input() -> None:
     """Stop this process when its standard input ends, if `END_WITH_INPUT` is set.
 
-    A parent that is killed cannot stop its children, but its end closes their standard input.
+    The end of a parent that is killed closes the standard input of its children.
     """
     if os.environ.pop(END_WITH_INPUT, None) is not None:  # our own children must not inherit it
         threading.Thread(target=_wait_for_its_end, daemon=True).start()
