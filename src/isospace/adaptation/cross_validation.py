@@ -34,8 +34,7 @@ from isospace.adaptation.candidates import BASE_MODEL, Candidate, CandidateEncod
 from isospace.adaptation.fitting import drop_normalize
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.examples import evenly
-from isospace.corpus.groups import Rows
+from isospace.corpus.groups import Rows, evenly
 from isospace.corpus.relations import Related
 from isospace.errors import number_of
 from isospace.evaluation.benchmark import CROSS_VALIDATED, Benchmark, BenchmarkResult, HeldOut

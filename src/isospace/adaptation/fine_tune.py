@@ -39,7 +39,7 @@ from isospace.adaptation.time_plan import (
     tokens_of,
 )
 from isospace.config import TrainConfig
-from isospace.corpus.examples import evenly
+from isospace.corpus.groups import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.settings import Side
 from isospace.errors import number_of

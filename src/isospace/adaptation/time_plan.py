@@ -18,7 +18,7 @@ from isospace.adaptation.cross_validation import FOLDS
 from isospace.adaptation.fitting import FITTED_ON
 from isospace.adaptation.task import Task
 from isospace.config import AdaptConfig
-from isospace.corpus.examples import evenly
+from isospace.corpus.groups import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.settings import Precision, Side
 from isospace.errors import number_of

@@ -99,7 +99,7 @@ class Corpus(LoadsModels):
 
 def _relations(corpus: LoadedCorpus) -> dict[str, dict[str, Any]]:
     """Return relation -> counts of its pairs, and examples to train on; empty without documents."""
-    from isospace.corpus.examples import evenly
+    from isospace.corpus.groups import evenly
     from isospace.corpus.relations import RELATIONS
 
     found = {}

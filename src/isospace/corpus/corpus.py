@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus.build import FEWEST_PAIRS, Builder
 from isospace.corpus.docstrings import DOCSTRINGS, modules_of, read_docstrings
-from isospace.corpus.examples import evenly
 from isospace.corpus.formats import DOCUMENT_FORMATS, MANDOC
-from isospace.corpus.groups import Pairs, Rows, split_groups
+from isospace.corpus.groups import Pairs, Rows, evenly, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import columns
@@ -59,7 +58,7 @@ class Corpus(Lines):
 
     Attributes:
         counts: what happened to the lines -> number of lines.
-        files: format -> number of files, largest first.
+        files: format -> number of files, most frequent first.
         digest: a hash of the texts, and of the pairs that were taken from docstrings.
         pairs: natural pairs to evaluate on, never to train on.
         columns: columns of the texts of an example; empty if each text is on its own.
@@ -68,13 +67,13 @@ class Corpus(Lines):
         validation, test: positions in `held_out()`; both are all items if these are too few to
             split.
         train_rows: (n,) positions of the sentences to train on, ascending.
-        classes: the labels of the examples, sorted; empty without a label column.
         same: (line,) a number that training texts share if they repeat each other. Near repetitions
             count too, unless `near_duplicates` is off.
         related: pairs that belong together in documents; `None` for texts without structure.
         groups: (passage,) the group of each passage, from 0 on: its document, or several documents
             that belong together; empty for texts without structure.
-        labels: (example,) position in `classes` of each example's label; `None` without labels.
+        labels: (example,) position of each example's label in `classes`, which are sorted; `None`
+            without labels.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -221,6 +221,16 @@ _PERMUTATIONS = _mix(np.arange(_BANDS * _ROWS * 2, dtype=np.uint64)).reshape(_BA
 _PERMUTATIONS[..., 0] |= np.uint64(1)
 
 
+def evenly(n: int, at_most: int) -> list[int]:
+    """Return up to `at_most` evenly spaced positions of n items.
+
+    >>> evenly(3, 5), evenly(10, 4)
+    ([0, 1, 2], [0, 2, 5, 7])
+    """
+    size = min(n, at_most)
+    return [i * n // size for i in range(size)]
+
+
 SMALLEST_SPLIT = 400
 """Least number of items to split: with fewer, both parts would be too small to measure with."""
 DEV_PAIRS, TEST_PAIRS = 1000, 2000
@@ -382,16 +392,15 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Natural pairs, such as summary and next paragraph, or anchor and positive."""
+    """Validation (`dev`) and test pairs of texts, with the group of each pair.
+
+    Too few pairs are not split: both parts have all. After a split, no group is in both parts.
+    """
 
     dev: list[Pair] = field(default_factory=list)
-    """Validation pairs."""
     test: list[Pair] = field(default_factory=list)
-    """Test pairs; the same as `dev` if there are too few to split."""
     dev_groups: list[str] = field(default_factory=list)
-    """The group of each pair of `dev`; after a split, no group is in both parts."""
     test_groups: list[str] = field(default_factory=list)
-    """The group of each pair of `test`."""
     unit: str = "groups"
     """Name of the groups in messages, in the plural."""
     relation: str = ""

@@ -183,12 +183,10 @@ That of minilm needs 1.5 tokens a word for English man pages, and 2.9 for German
 
 @dataclass(frozen=True)
 class Coverage:
-    """Fit of a tokenizer to a sample of texts."""
+    """Fit of a tokenizer to a sample of texts: share of unknown tokens (0 to 1), tokens a word."""
 
     unknown: float
-    """Share of the tokens that are unknown, 0 to 1."""
     per_word: float
-    """Tokens a word."""
     lengths: dict[float, int]
     """Quantile (0.5, 0.95, 1) -> tokens of a text, with special tokens."""
     same: bool

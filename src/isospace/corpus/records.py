@@ -55,9 +55,7 @@ A missing value is `None`. A blank line gives "" in text columns and `None` in o
 def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str, UserError]:
     """Return name -> error for the files of rows to leave out, after reading the start of each.
 
-    Raises:
-        UserError: a file that the user named, and not its folder, cannot be read, or no file is
-            left.
+    `UserError` refuses a file that the user named, and folders in which no file is left.
     """
     found = {}
     for source in sources:
@@ -78,10 +76,8 @@ def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str
 def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     """Yield the line number of each row, in order, and its values in the wanted columns.
 
-    A txt file has no columns: its lines are the values of the first column.
-
-    Raises:
-        UserError: a row is wrong.
+    A txt file has no columns: its lines are the values of the first column. `UserError` refuses a
+    wrong row.
     """
     if source.format == "txt":
         absent = (None,) * (len(columns) - 1)
@@ -116,9 +112,7 @@ def read_rows(
 
     Lines of a txt file are split at tabs. Rows of jsonl are arrays or objects. With a header, cells
     are column -> value. `is_header` is called with the first row of csv, tsv and txt files only.
-
-    Raises:
-        UserError: a row is wrong, for example longer than the header.
+    `UserError` refuses a wrong row.
     """
     header: list[Any] = []
     first = source.format != "jsonl"

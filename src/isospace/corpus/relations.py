@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.docstrings import SUMMARY_NEXT
-from isospace.corpus.examples import evenly
 from isospace.corpus.groups import (
     DEV_PAIRS,
     TEST_PAIRS,
@@ -24,6 +23,7 @@ from isospace.corpus.groups import (
     Rows,
     Texts,
     compared_words,
+    evenly,
     name_hash,
     near_duplicates,
     near_references,

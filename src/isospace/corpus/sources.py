@@ -77,11 +77,6 @@ def read_bytes(source: Source) -> bytes:
     return content
 
 
-def read_lines(source: Source) -> list[str]:
-    r"""Return the lines of a text file, split only at `\n`, without line ends."""
-    return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
-
-
 def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number, line) with line ends."""
     encoding = source.encoding or "utf-8"
@@ -142,7 +137,6 @@ _OUTPUTS = (
 reports quote held-out text."""
 _LICENCES = ("LICENSE", "LICENCE", "COPYING")
 """Names of files of folders that are not read, whatever they end in."""
-_WHY_IGNORED = "a licence, a result of isospace, or a format that isospace does not read"
 
 
 def require_columns(
@@ -163,11 +157,8 @@ def find_sources(
 
     A folder is searched recursively, in sorted order; a warning lists its unsupported files.
     Standard input, a text on each line, is copied into `spool`. Docstrings come first. Without
-    `layout`, the first lines of a txt file decide whether it has paragraphs.
-
-    Raises:
-        UserError: a file is missing or of an unknown kind, a folder has nothing to read, or the
-            encoding is unknown.
+    `layout`, the first lines of a txt file decide whether it has paragraphs. `UserError` refuses a
+    file that is missing or of an unknown kind, a folder without files to read, and the encoding.
     """
     try:
         "".encode(encoding)
@@ -269,7 +260,8 @@ def _folder_sources(folder: Path, encoding: str) -> list[Source]:
             f"{_ROWS}."
         )
     if ignored:
-        logger.warning("not read: %s: %s", listed(ignored, most=3), _WHY_IGNORED)
+        why = "a licence, a result of isospace, or a format that isospace does not read"
+        logger.warning("not read: %s: %s", listed(ignored, most=3), why)
     return sources
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.docstrings import SUMMARY_NEXT
-from isospace.corpus.examples import evenly
-from isospace.corpus.groups import unit_of, without_words_of
+from isospace.corpus.groups import evenly, unit_of, without_words_of
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation import geometry
 from isospace.evaluation.hybrid import NO_SHARED, BaselineRanks, rank_pairs, select_weight

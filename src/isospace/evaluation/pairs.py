@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.examples import evenly
-from isospace.corpus.groups import group_texts
+from isospace.corpus.groups import evenly, group_texts
 from isospace.encoders.settings import Precision, Prompts, Side
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.gains import FloatArray

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.sources import Source, read_lines
+from isospace.corpus.sources import Source, lines_of
 from isospace.errors import UserError, first_line, number_of
 from isospace.evaluation.own_data import parse_score
 from isospace.evaluation.pairs import ScoredPairs
@@ -241,7 +241,8 @@ def _in_order(examples: Sequence[_Example]) -> Labelled:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        return read_lines(Source(path, str(path), "txt"))
+        lines = lines_of(Source(path, str(path), "txt"), newline="\n")  # split at \n only
+        return [line.rstrip("\n").removesuffix("\r") for _, line in lines]
     except UserError as error:
         raise UserError(f"{error}; {_LAYOUT}") from error
 

@@ -23,7 +23,7 @@ from tokenizers import Tokenizer
 
 from isospace.config import DistillConfig, TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.examples import evenly
+from isospace.corpus.groups import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way, routed

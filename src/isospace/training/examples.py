@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.examples import evenly
-from isospace.corpus.groups import name_hash, near_clusters, repeating
+from isospace.corpus.groups import evenly, name_hash, near_clusters, repeating
 from isospace.corpus.lines import Tokens, clean
 from isospace.corpus.records import read_rows
 from isospace.corpus.relations import FEW_PAIRS, RELATIONS, Related

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.examples import evenly
+from isospace.corpus.groups import evenly
 from isospace.corpus.lines import Tokens, tokenise
 from isospace.corpus.passages import coverage
 from isospace.corpus.sources import listed
