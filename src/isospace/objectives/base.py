@@ -144,8 +144,10 @@ class Objective(ABC):
     def __call__(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute the named scalar terms, in float32 or better; the loss is their sum."""
         if len(views.encoded) != len(self.views):
-            name, planned = type(self).__name__, len(self.views)
-            raise ValueError(f"{name} plans {planned} views; got {len(views.encoded)}")
+            raise ValueError(
+                f"{type(self).__name__} plans {len(self.views)} views; "
+                f"got encoded of shape {tuple(views.encoded.shape)}"
+            )
         with similarity.without_autocast(views.encoded):
             encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
             tokens = {
