@@ -33,7 +33,7 @@ WhitenedCSE average layers 1 and L, SCD and SimCSE++ average layers 0 and L.
 
 @settings
 class EncoderSettings:
-    """How a model becomes an encoder; `None`: as the model itself says."""
+    """Settings that make a model an encoder; `None`: as the model itself says."""
 
     _: KW_ONLY
     pooling: PoolingName | None = None

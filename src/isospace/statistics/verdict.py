@@ -161,7 +161,7 @@ def detectable_gain(
 ) -> str:
     """Return in words the gain that these items would show with `POWER`, before it is measured.
 
-    A gain's standard error is taken as `share` times that of the base model's score.
+    The standard error of a gain is assumed to be `share` times that of the base model's score.
     """
     count, groups = len(base.groups), len(np.unique(base.groups))
     in_groups = "" if groups == count else f" in {number_of(groups, unit)}"
