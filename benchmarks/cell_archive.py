@@ -14,7 +14,7 @@ import json
 import lzma
 import math
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,17 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import rankdata
 
-from isospace.comparison.runs import Baseline, BaselineScores
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.comparison.runs import Baseline
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.evaluation.sts import load_labels, load_sts_data
-from isospace.objectives import OBJECTIVES
 from isospace.statistics.gains import spearman
 from isospace.system import typed_json
 from isospace.system.files import atomic_path, read_arrays, sync_tree, write_arrays
 from isospace.system.settings import to_dict
-from isospace.training.results import RunResults
 from isospace.training.run import Run
 
 _BASE, BASELINES = "base", "baselines/"
@@ -52,88 +49,13 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         return {}, {}
     arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
-    for cell in filter(None, results.values()):
-        _drop_fields(cell)
-        for name in ("base", "adapted", "scores"):
-            if name in cell:
-                _with_todays_scores(cell[name])
-        if "config" in cell:
-            _drop_unknown(cell["config"])
-            with_bm25 = cell["with_bm25"] or {}
-            old = "text" in with_bm25  # gains over two models, in an object of their own
-            cell["with_bm25"] = with_bm25.get("over_base", {}) if old else with_bm25
-            if "training" not in cell:
-                cell["training"] = _facts_of_training(cell)
-            for name in ("value", "base_value"):  # that nothing reads
-                cell["training"]["choice"].pop(name, None)
-        else:
-            cell["weights"] = cell.get("weights") or ""
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
-    arrays = {name.replace(" burdens", DISPLACEMENT): rows for name, rows in arrays.items()}
     return results, {
         cell: {column: rows[place] for column, rows in arrays.items()}
         for place, cell in enumerate(results)
     }
-
-
-def _facts_of_training(cell: dict[str, Any]) -> dict[str, Any]:
-    """Take the facts of the training out of results that had them among others."""
-    names = ("choice", "evaluations", "steps", "pooling", "seconds", "memory_mb")
-    facts = {name: cell.pop(name) for name in names}
-    facts["memory_mb"] = facts["memory_mb"] or 0.0
-    facts["longest"] = cell["corpus"].pop("longest", None)
-    return facts | {"precision": cell["environment"].pop("precision", "")}
-
-
-def _drop_unknown(config: dict[str, Any]) -> None:
-    """Drop the settings that isospace no longer has; no archived run used them."""
-    for values, kind in (
-        (config, TrainConfig),
-        (config["text"], CorpusConfig),
-        (config["objective"], OBJECTIVES[config["objective"]["name"]]),
-    ):
-        for name in values.keys() - {"name", *(field.name for field in fields(kind))}:
-            del values[name]
-
-
-def _drop_fields(value: Any) -> None:
-    """Drop the fields of results that isospace no longer has."""
-    if isinstance(value, dict):
-        for name in ("flip_p", "mean_rank"):
-            value.pop(name, None)
-        if "paper_row" in value:
-            value.pop("scores", None)
-    for part in value.values() if isinstance(value, dict) else value:
-        if isinstance(part, dict | list):
-            _drop_fields(part)
-
-
-def _with_todays_scores(scores: dict[str, Any]) -> None:
-    """Give scores the fields of `BenchmarkScores`.
-
-    Old runs have no scores of BM25, and no page shows any: the encoder's take their place.
-    """
-    scores["pairs"] = _pair_scores(scores["pairs"])
-    with_bm25 = scores["with_bm25"] or {"bm25": scores["pairs"], "hybrid": scores["pairs"]}
-    scores["with_bm25"] = {
-        "bm25": _pair_scores(with_bm25["bm25"]),
-        "hybrid": _pair_scores(with_bm25["hybrid"]),
-        "weight": with_bm25.get("weight", 0.0),
-    }
-
-
-def _pair_scores(scores: dict[str, Any]) -> dict[str, Any]:
-    """Return scores of pairs with one dictionary of values, in place of a field for each."""
-    if "values" in scores:
-        return scores
-    known = {"MRR": scores["mrr"], "nDCG@10": scores["ndcg_10"], "MRR@10": scores["mrr_10"]}
-    known |= {f"R@{k}": value for k, value in scores["recall"].items() if k != "5"}
-    known |= {NO_SHARED: scores["no_shared"]}
-    values = {name: value for name, value in known.items() if value is not None}
-    kept = {name: scores[name] for name in ("protocol", "queries", "candidates")}
-    return kept | {"values": values}
 
 
 def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:
@@ -205,12 +127,9 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         new.mkdir(parents=True)
         if name.startswith(BASELINES):
             write_arrays(new / _ITEMS, **_restored(items[name], known))
-            scores = results[name] | {"format": BaselineScores.format}
-            (new / _SCORES).write_text(json.dumps(scores), encoding="utf-8")
+            (new / _SCORES).write_text(json.dumps(results[name]), encoding="utf-8")
         else:
             placed = _placed(results[name], str(corpus), str(sts), str(folder))
-            placed["format"] = RunResults.format  # `read` has changed the fields
-            placed["origin"].pop("trusted", None)
             (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
             (new / _SETTINGS).write_text(json.dumps(placed["config"]), encoding="utf-8")
             run = Run(new)
