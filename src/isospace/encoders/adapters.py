@@ -22,12 +22,8 @@ IN, OUT = ".lora_A.", ".lora_B."
 def insert(transformer: nn.Module, rank: int, seed: int, name: str) -> None:
     """Add an adapter to each linear layer of a transformer, which the caller has frozen.
 
-    peft's default is two attention layers in each family that it knows. All layers need no list of
-    families, and come close to training all weights (QLoRA, Dettmers et al. 2023, section 4). The
+    All layers come close to training all weights (QLoRA, Dettmers et al. 2023, section 4). The
     adapters have no dropout, and the scale of B A is 1. `seed` draws A; `name` stands in errors.
-
-    Raises:
-        UserError: the transformer has no linear layers.
     """
     from peft import LoraConfig, inject_adapter_in_model
 

@@ -219,11 +219,10 @@ class Encoder(TextEncoder):
         return self.transformer.get_input_embeddings()
 
     def vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
-        """Encode a batch of single texts, on the encoder's device, with the current dropout rates.
+        """Encode a batch of single texts with the current dropout rates.
 
-        `normalised` applies the model's final L2 normalisation, if it has one. The states that are
-        read are pooled or at the mask token, (batch, dim), or of all tokens, (batch, length, dim),
-        zero at the padding.
+        `normalised` applies the model's final L2 normalisation, if it has one. The result is
+        (batch, dim), or (batch, length, dim), zero at the padding, if all tokens are read.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features = self.features(batch)
@@ -277,14 +276,12 @@ class Encoder(TextEncoder):
     def forward(
         self, batch: Batch, plan: Sequence[View], sources: Sequence[int] | None = None
     ) -> list[Tensor]:
-        """Encode a batch once per view; similar views share one pass.
+        """Encode a batch once per view, after its edits; similar views share one pass.
 
         The model's final L2 normalisation is skipped, as in the papers: heads and whitening see the
-        pooled vector itself. Losses on cosines are unaffected.
-
-        The batch is on the encoder's device, and the token edits of the views are already made.
-        `sources` has the index of the source that each view encodes; default: `View.text`. The
-        result has a tensor (batch, dim) for each view; (batch, length, dim) if it reads all tokens.
+        pooled vector itself. `sources` has the index of the source that each view encodes; default:
+        `View.text`. The result has a tensor (batch, dim) for each view; (batch, length, dim) if it
+        reads all tokens.
         """
         sources = [view.text for view in plan] if sources is None else sources
         views: dict[int, Tensor] = {}
@@ -460,10 +457,7 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
 def _require_same_width(sides: Mapping[Side, Encoder], source: str) -> None:
     widths = {side: encoder.dim for side, encoder in sides.items()}
     if len(set(widths.values())) > 1:
-        raise UserError(
-            f"{source}: vectors of queries have {widths['query']} dimensions, those of documents "
-            f"{widths['document']}. Give a model whose routes end with the same width"
-        )
+        raise UserError(f"{source}: vectors of queries and documents differ in width: {widths}")
 
 
 @contextmanager

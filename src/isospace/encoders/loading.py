@@ -118,8 +118,7 @@ def as_encoder(
         encoder = model
     else:
         raise UserError(
-            f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "
-            "a Hub name, as text or a path; or a SentenceTransformer"
+            f"{type(model).__name__}: not a model. Give a name or path, or a SentenceTransformer"
         )
     encoder = _configure(encoder, settings)
     return encoder if device is None else encoder.to(device)

@@ -40,10 +40,9 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 
 class Place(NamedTuple):
-    """The location of a model.
+    """The location of a model: a folder or file, or a name on the Hub at a pinned revision.
 
-    `path` is a folder or file, or a name on the Hub, at the `revision` that the user pinned. If
-    `local`, only files on this machine may be used.
+    If `local`, only files on this machine may be used.
     """
 
     path: str
@@ -92,10 +91,7 @@ def resolve(name: str) -> Place:
 
 
 def run_model(folder: Path) -> Path | None:
-    """Return the model folder of a finished run; `None` if the folder is not a run.
-
-    A Hugging Face folder has a config.json too, but only that of a run has objective and budget.
-    """
+    """Return the model folder of a finished run; `None` if the folder is not a run."""
     try:
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -188,10 +184,7 @@ def _folder_place(folder: Path) -> Place:
 
 @contextmanager
 def loading(failed: str) -> Iterator[None]:
-    """Turn errors of other libraries while loading a model into `UserError`.
-
-    `failed` begins the message. If the model needs custom code, the message says how to allow it.
-    """
+    """Turn errors of other libraries while loading a model into `UserError`."""
     try:
         yield
     except UserError:

@@ -61,8 +61,7 @@ NAMES: dict[Side, tuple[str, ...]] = {
 class Prompts:
     """The prompts of queries, of documents, and of texts without a side.
 
-    In a model with a `Router`, `default_route` is the side whose modules encode texts without a
-    side; `None`: all texts share all modules.
+    `default_route` is the side whose modules encode texts without a side (`Router`).
     """
 
     plain: str = ""
@@ -72,11 +71,10 @@ class Prompts:
 
     @classmethod
     def of_model(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
-        """Return the prompts of a model.
+        """Return the prompts of a model, by the rules of sentence-transformers.
 
-        The rules are those of sentence-transformers' `encode`, `encode_query` and
-        `encode_document`, with one exception: an empty `document` prompt does not hide a `passage`
-        prompt. `default` names the prompt of texts without a side.
+        But an empty `document` prompt does not hide a `passage` prompt. `default` names the prompt
+        of texts without a side.
 
         >>> Prompts.of_model({"query": "query: ", "document": "", "passage": "passage: "}, None)
         Prompts(plain='', query='query: ', document='passage: ', default_route=None)

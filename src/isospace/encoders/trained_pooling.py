@@ -50,8 +50,7 @@ def at_mask(encoder: Encoder, template: Template) -> Encoder:
 def convolved(encoder: Encoder, convolutions: Convolutions) -> Encoder:
     """Return an encoder whose vector is the mean of convolutions over the tokens' last states.
 
-    A `WordWeights` module with weight 1 for every token comes first. It sets the states at the
-    padding to 0, which the convolutions would otherwise mix into neighbouring tokens.
+    `WordWeights` of 1 set the states at the padding to 0, so that convolutions do not mix them in.
     """
     weights = WordWeights(_tokens_of(encoder), {}, 1.0)
     cnn = CNN(convolutions.dim, convolutions.channels, list(convolutions.kernels))

@@ -17,7 +17,7 @@ from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_ga
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, embed_with_bar
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
-from isospace.evaluation.task import Conditions, Request, Subject, Task, TaskScores, TitledRows
+from isospace.evaluation.task import Conditions, Request, Task, TaskScores, TitledRows
 from isospace.evaluation.transfer import transfer_task
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
@@ -120,7 +120,7 @@ def _add_row(rows: list[dict[str, str]], new: dict[str, str]) -> None:
 
 def _evaluation(
     encoder: Encoder,
-    tasks: Mapping[str, Callable[[Subject], TaskScores]],
+    tasks: Mapping[str, Callable[[PromptedEncoders], TaskScores]],
     precision: Precision,
     shown: Progress,
 ) -> Evaluation:
@@ -128,5 +128,5 @@ def _evaluation(
         shown.line("prompts", encoder.prompts.summary)
     embed = partial(embed_with_bar, encoder, shown, precision=precision)
     conditions = Conditions(encoder.source, encoder.pooling, precision)
-    subject = Subject(conditions, PromptedEncoders.of_prompts(encoder.prompts, embed))
-    return Evaluation(conditions, {name: score(subject) for name, score in tasks.items()})
+    encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
+    return Evaluation(conditions, {name: score(encode) for name, score in tasks.items()})

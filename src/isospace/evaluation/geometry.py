@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs
-from isospace.evaluation.task import Conditions, Request, Subject, TitledRows
+from isospace.evaluation.task import Conditions, Request, TitledRows
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.gains import FloatArray
 
@@ -180,7 +180,7 @@ def evaluate_geometry(
     return GeometryScores(measures, protocol)
 
 
-def geometry_task(request: Request) -> Callable[[Subject], GeometryScores] | None:
+def geometry_task(request: Request) -> Callable[[Encode], GeometryScores] | None:
     """Measure the geometry on STS-B dev or, without STS data, on the user's own texts."""
     if not request.config.geometry:
         return None
@@ -199,4 +199,4 @@ def geometry_task(request: Request) -> Callable[[Subject], GeometryScores] | Non
     distinct = len(set(texts))
     if distinct < 2:
         raise UserError(f"`geometry` on {name}: {distinct} distinct texts. Give two or more")
-    return lambda subject: evaluate_geometry(subject.encode, texts, name, dev)
+    return lambda encode: evaluate_geometry(encode, texts, name, dev)

@@ -1,7 +1,5 @@
 """Queries with graded judgements: folders in BEIR's layout, and measures of ranked lists.
 
-The ranked list of a query has three measures:
-
 - nDCG@10 (Järvelin & Kekäläinen 2002): the sum of grade / log2(1 + rank) over the first ten,
   divided by this sum for the best order of the judged documents. The gain is the grade, as in
   trec_eval.
@@ -24,7 +22,7 @@ A folder has BEIR's layout, and each of its files may be compressed (.gz, .zst, 
 - `queries.jsonl`: `_id` and `text`.
 - `qrels/SPLIT.tsv`: query-id, corpus-id and score, with or without a header.
 
-Published folders have flaws: those that BEIR's loader accepts are counted, others are errors.
+Flaws that BEIR's loader accepts are counted, others are errors.
 """
 
 from __future__ import annotations

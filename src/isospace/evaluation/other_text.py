@@ -63,11 +63,9 @@ _GROUPS, _IDS = " groups", " ids"
 class OtherText:
     """Pairs of text from outside the corpus.
 
-    Attributes:
-        validation_pairs: set -> pairs that may select. Sets too small to split are missing.
-        sts: the test pairs of the seven STS sets; empty if one of the sets cannot be scored.
-        known: the STS test pairs that are scored.
-        left_out: the reason why a carried set is not measured.
+    Sets too small to split have no `validation_pairs`. `sts` has the test pairs of the seven STS
+    sets, or none if one of the sets cannot be scored, `known` those that are scored. `left_out`
+    says why a carried set is not measured.
     """
 
     test_pairs: Mapping[str, TextPairs]
@@ -84,10 +82,7 @@ class OtherText:
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
     ) -> OtherText:
-        """Return the sets of other text for a corpus.
-
-        The carried docstrings are left out if the corpus holds docstrings.
-        """
+        """Return the sets for a corpus; the carried docstrings are none if it has docstrings."""
         test: dict[str, TextPairs] = {}
         validation: dict[str, TextPairs] = {}
         for folder in dict.fromkeys(folders):
@@ -127,8 +122,7 @@ class OtherText:
     ) -> dict[str, Scores]:
         """Score one encoder: the MRR of each set of pairs, and the average of the STS sets.
 
-        The first text of a pair is the query. `measured` is the result of a benchmark with the same
-        STS sets; its cosines are used, so that no STS test pair is encoded again.
+        `measured` is the result of a benchmark with the same STS sets, whose cosines are used.
         """
         found: dict[str, Scores] = {}
         if part == "test" and self.sts:
@@ -178,15 +172,10 @@ def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
         raise UserError(f"`other_text` {error}") from error
     for folder in folders:
         if folder == "-":
-            raise UserError(
-                "`other_text` -: every run reads it, but standard input ends. Give a folder"
-            )
+            raise UserError("`other_text` -: standard input ends after one run. Give a folder")
         for name in corpus:
             if _overlap(folder, name):
-                raise UserError(
-                    f"`other_text` {folder}: holds the same text as `corpus` {name}. Give other "
-                    "text"
-                )
+                raise UserError(f"`other_text` {folder}: the same text as `corpus` {name}")
 
 
 def carried(name: str, part: Part) -> TextPairs:
@@ -267,10 +256,7 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
     try:
         benchmark = Benchmark.make(corpus)
     except UserError as error:
-        raise UserError(
-            f"`other_text` {folder}: too little text to measure on. Give more, in sentences of 8 "
-            "words or more"
-        ) from error
+        raise UserError(f"`other_text` {folder}: too little text to measure on") from error
     validation = validation_text(corpus).pairs
     enough = benchmark.split and len(validation) > 1
     return benchmark.pairs, validation.grouped() if enough else None

@@ -17,7 +17,7 @@ from isospace.evaluation.judged import JudgedQueries
 from isospace.evaluation.own_data import OwnData
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
 from isospace.evaluation.sts import evaluate_pairs
-from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
+from isospace.evaluation.task import Conditions, Request, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
@@ -41,13 +41,7 @@ class OwnScores:
 
 
 def evaluate_own(encode: Encode, data: OwnData, bm25_weight: float = WEIGHT) -> OwnScores:
-    """Score a user's file or folder.
-
-    - judged queries: nDCG@10, MRR@10 and recall over all documents, compared with BM25.
-    - pairs: the rank of each second text for its first text among all second texts, compared with
-      BM25.
-    - scored pairs: Spearman's correlation of cosine and score.
-    """
+    """Score a user's file or folder by its kind."""
     content, with_bm25 = data.content, None
     kind: OwnKind
     match content:
@@ -101,13 +95,12 @@ def _table(own: OwnScores, model: str) -> TitledRows:
     return TitledRows(title, [percent_cells(own.values)])
 
 
-def own_files_task(request: Request) -> Callable[[Subject], OwnFilesScores] | None:
+def own_files_task(request: Request) -> Callable[[Encode], OwnFilesScores] | None:
     """Score each of the user's own files by its kind; there may be none."""
     weight = request.config.bm25_weight
 
-    def score(subject: Subject) -> OwnFilesScores:
-        files = (evaluate_own(subject.encode, data, weight) for data in request.own)
-        return OwnFilesScores(tuple(files))
+    def score(encode: Encode) -> OwnFilesScores:
+        return OwnFilesScores(tuple(evaluate_own(encode, data, weight) for data in request.own))
 
     return score if request.own else None
 

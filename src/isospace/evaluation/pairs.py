@@ -1,7 +1,4 @@
-"""Pairs of texts, with and without a score, and functions that encode each distinct text once.
-
-A cache on disk keeps vectors, so that all runs from one base model encode the test texts once.
-"""
+"""Pairs of texts, with and without a score, and functions that encode each distinct text once."""
 
 from __future__ import annotations
 
@@ -81,9 +78,8 @@ def sided(encode: Encode) -> PromptedEncoders:
 class Candidates:
     """Texts to rank for the first texts of pairs, in addition to the second texts.
 
-    Attributes:
-        groups: name of each text's group, as for pairs; `None` for texts outside the sample.
-        right: first text -> positions of the texts that are right for it, or equal to it.
+    `groups` has the name of each text's group; `None` outside the sample. `right` has for a first
+    text the positions of the texts that are right for it.
     """
 
     texts: tuple[str, ...]
@@ -216,10 +212,7 @@ def encode_distinct(
 def encode_columns(
     encode: Encode, *columns: Sequence[str], sides: Sequence[Side | None] = ()
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the embeddings `(text, dim)` of each column.
-
-    Each distinct text is encoded once for each prompt that it has.
-    """
+    """Yield the embeddings `(text, dim)` of each column; a text is encoded once for a prompt."""
     functions = [sided(encode).for_side(side) for side in sides or [None] * len(columns)]
     encoded = {}
     for function in dict.fromkeys(functions):
@@ -238,7 +231,7 @@ def unit_vectors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return vectors of length 1, (query, dim) and (document, dim).
 
-    Each distinct text is encoded once, in slices, so that only the vectors need much memory.
+    Texts are encoded in slices, so that only the vectors need much memory.
     """
     encode = sided(encode).each(lambda one: partial(_units, one))
     # Documents come first, so that their vectors need no copy.
@@ -288,10 +281,9 @@ def cached(
     max_length: int | None = None,
     progress: Progress | None = None,
 ) -> PromptedEncoders:
-    """Return an encoder that reads the vectors of earlier calls with the same weights and prompt.
+    """Return an encoder that keeps its vectors on disk, by weights and prompt.
 
-    You can delete any file in `cache / "vectors"`. Do not change the weights while the returned
-    encoder is in use.
+    Do not change the weights while it is in use.
     """
     settings = [precision] if max_length is None else [precision, str(max_length)]
     about = {side: (*fingerprint(encoder, side), *settings) for side in encoder.prompts.sides}

@@ -117,22 +117,12 @@ class Labelled:
 _Example: TypeAlias = tuple[tuple[str, ...], int]
 
 
-def find_root(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return the first of the folder's `downstream`, itself and its parent with one of `names`."""
-    candidates = (folder / "downstream", folder, folder.parent)
-    return next((c for c in candidates if any((c / name).is_dir() for name in names)), None)
-
-
-def find_sts_root(folder: Path) -> Path:
-    """Return the folder that holds `STS/` and `SICK/`."""
-    if (root := find_root(folder, ("STS", "SICK"))) is not None:
-        return root
-    raise UserError(f"no STS sets under {folder}; {_LAYOUT}")
-
-
-def find_transfer_root(folder: Path) -> Path:
-    """Return the folder that holds `MR/`, `SST/` and so on."""
-    return find_root(folder, [*TRANSFER_NAMES, "SST"]) or folder
+def find_root(folder: Path) -> Path:
+    """Return SentEval's `downstream`: in the folder, the folder itself, or its parent."""
+    for root in (folder / "downstream", folder, folder.parent):
+        if any((root / name).is_dir() for name in ("STS", "SICK", "SST", *TRANSFER_NAMES)):
+            return root
+    raise UserError(f"no tasks under {folder}; {_LAYOUT}")
 
 
 def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:

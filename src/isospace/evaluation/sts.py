@@ -20,8 +20,8 @@ from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns
 from isospace.evaluation.retrieval import Items, mrr_of_items
-from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, load_sts_hub, read_scored
-from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, cells, with_average
+from isospace.evaluation.senteval import YEARS, STSSet, find_root, load_sts_hub, read_scored
+from isospace.evaluation.task import Conditions, Request, TitledRows, cells, with_average
 from isospace.statistics.gains import (
     FloatArray,
     Scores,
@@ -169,10 +169,8 @@ class UnseenItems:
     @property
     def why_incomplete(self) -> str:
         """The reason why there is no average of all seven sets."""
-        gone = [column for column in self.unseen if column not in self.gold]
-        if gone:
-            return f"the labels, {self.labels}, leave too few test pairs of {', '.join(gone)}"
-        return "not all seven STS sets were scored"
+        few = ", ".join(column for column in self.unseen if column not in self.gold)
+        return f"labels hold most pairs of {few}" if few else "not all STS sets were scored"
 
     @property
     def unseen_in_words(self) -> str | None:
@@ -205,10 +203,10 @@ class UnseenItems:
         return mrr_of_items(seeds, column, self.groups["MRR"])
 
 
-def sts_task(request: Request) -> Callable[[Subject], STSResult] | None:
+def sts_task(request: Request) -> Callable[[Encode], STSResult] | None:
     """Score every sub-set of the seven STS sets, dev and train splits included."""
     sets = request.sts
-    return (lambda subject: evaluate_sts(subject.encode, sets)) if sets else None
+    return (lambda encode: evaluate_sts(encode, sets)) if sets else None
 
 
 def sts_data(data: str | None) -> str | None:
@@ -236,7 +234,7 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
 
 def load_sts(folder: Path) -> dict[str, STSSet]:
     """Read the seven STS sets from a folder in SentEval's layout."""
-    root = find_sts_root(folder)
+    root = find_root(folder)
     return {name: STSSet(name, read_scored(root, name)) for name in PAPER_COLUMNS}
 
 

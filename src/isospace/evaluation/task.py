@@ -43,14 +43,6 @@ class Conditions:
     precision: Precision
 
 
-@dataclass(frozen=True)
-class Subject:
-    """Model under evaluation."""
-
-    conditions: Conditions
-    encode: PromptedEncoders
-
-
 class TaskScores(Protocol):
     """Scores of one model on a task."""
 
@@ -61,7 +53,7 @@ class TaskScores(Protocol):
         """Return tables for people."""
 
 
-Task: TypeAlias = Callable[[Request], Callable[[Subject], TaskScores] | None]
+Task: TypeAlias = Callable[[Request], Callable[[PromptedEncoders], TaskScores] | None]
 """Function that reads a task's data before a model is loaded, and returns the function that scores
 a model; `None` if the task is not requested or has no data."""
 

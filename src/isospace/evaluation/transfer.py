@@ -26,10 +26,10 @@ from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.senteval import (
     TRANSFER_NAMES,
     Labelled,
-    find_transfer_root,
+    find_root,
     read_labelled,
 )
-from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, cells, with_average
+from isospace.evaluation.task import Conditions, Request, TitledRows, cells, with_average
 from isospace.statistics.gains import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -276,7 +276,7 @@ class TransferResult:
         return with_average({score.task: score.test for score in self.scores})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the papers' row, and every score with its protocol."""
+        """Return the papers' row, and every score."""
         return {
             "scores": [asdict(score) for score in self.scores],
             "row": self.row(),
@@ -285,7 +285,7 @@ class TransferResult:
 
     @property
     def protocol(self) -> str:
-        """Description of the row's protocol."""
+        """Protocol of the row."""
         return (
             f"test accuracy in per cent, SentEval ({PROTOCOL}), seed {SEED}; "
             "Avg: plain mean of the seven columns"
@@ -296,22 +296,22 @@ class TransferResult:
         return [TitledRows(f"transfer ({self.protocol})", [cells(self.row())])]
 
 
-def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | None:
+def transfer_task(request: Request) -> Callable[[Encode], TransferResult] | None:
     """Score the seven transfer tasks; optional."""
     if not request.config.transfer or request.folder is None:
         return None
     sets = load_transfer(request.folder)
-    return lambda subject: evaluate_transfer(subject.encode, sets)
+    return lambda encode: evaluate_transfer(encode, sets)
 
 
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
     """Read the seven transfer tasks from a folder in SentEval's layout."""
-    root = find_transfer_root(folder)
+    root = find_root(folder)
     return {name: read_labelled(root, name) for name in TRANSFER_NAMES}
 
 
 def evaluate_transfer(encode: Encode, sets: Mapping[str, TransferSet]) -> TransferResult:
-    """Score an encoder on the tasks; each distinct sentence is encoded once, in one call."""
+    """Score an encoder on the tasks; each distinct sentence is encoded once."""
     splits = [split for transfer_set in sets.values() for split in transfer_set.values()]
     rows, embeddings = encode_distinct(
         encode, (text for split in splits for side in split.sides for text in side)
