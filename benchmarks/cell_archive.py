@@ -14,7 +14,7 @@ import json
 import lzma
 import math
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ from scipy.optimize import brentq
 from scipy.stats import rankdata
 
 from isospace.comparison.runs import Baseline
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.evaluation.sts import load_labels, load_sts_data
+from isospace.objectives import OBJECTIVES
 from isospace.statistics.gains import spearman
 from isospace.system import typed_json
 from isospace.system.files import atomic_path, read_arrays, sync_tree, write_arrays
@@ -49,6 +51,9 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         return {}, {}
     arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
+    for cell in results.values():
+        if cell and "config" in cell:
+            _drop_unknown(cell["config"])
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
@@ -56,6 +61,17 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         cell: {column: rows[place] for column, rows in arrays.items()}
         for place, cell in enumerate(results)
     }
+
+
+def _drop_unknown(config: dict[str, Any]) -> None:
+    """Drop the settings that isospace no longer has; no archived run used them."""
+    for values, kind in (
+        (config, TrainConfig),
+        (config["text"], CorpusConfig),
+        (config["objective"], OBJECTIVES[config["objective"]["name"]]),
+    ):
+        for name in values.keys() - {"name", *(field.name for field in fields(kind))}:
+            del values[name]
 
 
 def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:
@@ -130,6 +146,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
             (new / _SCORES).write_text(json.dumps(results[name]), encoding="utf-8")
         else:
             placed = _placed(results[name], str(corpus), str(sts), str(folder))
+            placed["config"] = to_dict(TrainConfig(**placed["config"]))  # with later settings
             (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
             (new / _SETTINGS).write_text(json.dumps(placed["config"]), encoding="utf-8")
             run = Run(new)
