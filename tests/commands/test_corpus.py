@@ -62,4 +62,11 @@ def test_how_txt_files_are_read_and_too_little_to_train_on_is_said(folder, tmp_p
     assert main(["corpus", str(few)]) == 0
     shown = capsys.readouterr().err
     assert "test pairs halves of held-out sentences: no relation of the text has 100" in shown
+    assert "fewer than a batch of 16" in shown
+    starts = [first + second for first in "abcdefgh" for second in "ijklmnop"][:60]
+    lines = [" ".join(start + end for end in "abcdefghij") for start in starts]
+    few.write_text("\n".join(lines))
+    assert main(["corpus", str(few)]) == 0
+    shown = capsys.readouterr().err
+    assert "train has too little here: " in shown
     assert "fewer than a batch of 64" in shown

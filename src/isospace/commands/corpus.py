@@ -35,6 +35,7 @@ class Corpus(LoadsModels):
     def run(self) -> None:
         """Read the text and print the findings."""
         from isospace.adaptation.cross_validation import Folds
+        from isospace.adaptation.task import SMALLER_BATCHES
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.passages import coverage, languages
         from isospace.encoders.loading import load_encoder
@@ -82,10 +83,14 @@ class Corpus(LoadsModels):
         console.line("test pairs", pairs)
         if folds is not None:
             console.line("adapt", f"has more test pairs. {folds.described}")
-        try:
-            require_enough(replace(find(DEFAULT_RECIPE).config, text=text), corpus)
-        except TooLittle as error:
-            console.line("warning", f"train and adapt have too little here: {error}")
+        config = replace(find(DEFAULT_RECIPE).config, text=text)
+        smallest = replace(config, batch_size=SMALLER_BATCHES[-1])
+        for settings, who in ((smallest, "train and adapt have"), (config, "train has")):
+            try:
+                require_enough(settings, corpus)
+            except TooLittle as error:
+                console.line("warning", f"{who} too little here: {error}")
+                break
         rows = [
             {"relation": name, "train": f"{one['train']:,}", "held out": f"{one['held_out']:,}"}
             for name, one in found.items()
