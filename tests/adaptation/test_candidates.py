@@ -10,12 +10,15 @@ from isospace.adaptation.candidates import (
     QUERY_MAPS,
     TEXT_MAPS,
     Candidate,
+    SharedEncoder,
     by_pairs,
     by_texts,
     merge,
     queries_by_pairs,
 )
 from isospace.adaptation.selection import Tried, ValidationScores, allowed_candidates
+from isospace.config import TrainConfig
+from isospace.errors import UserError
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import gain, mean_scores
 from isospace.statistics.verdict import GAIN_ERROR_SHARE
@@ -32,6 +35,19 @@ def test_a_map_of_each_kind_is_fitted_and_named(of_power):
     assert not torch.allclose(mapped, first.double())
     assert mapped.std(0).max() / mapped.std(0).min() < 7  # the largest direction weighs less
     assert Candidate(0.5, choice).kind == f"merged, then {choice.kind}"
+
+
+def test_vectors_without_a_difference_are_refused_in_one_line():
+    same = torch.ones(20, 4)
+    with pytest.raises(UserError, match="pairs of different texts; got 20, all of equal texts"):
+        by_pairs(0.5).fit(PairMoments.from_pairs(same, same))
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_weights_are_copied_only_if_others_will_be_loaded(toy_model, trains):
+    shared = SharedEncoder(TrainConfig(model=str(toy_model)), trains=trains)
+    own = next(iter(shared.encoder.model.state_dict().values()))
+    assert (own.data_ptr() != next(iter(shared.base.values())).data_ptr()) is trains
 
 
 @pytest.mark.parametrize("maps", [PAIR_MAPS, TEXT_MAPS, QUERY_MAPS])

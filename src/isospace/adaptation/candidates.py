@@ -241,8 +241,9 @@ class SharedEncoder:
         if not self.encoder.is_frozen:
             require_classic(self.encoder)
         drop_normalize(self.encoder)
-        weights = self.encoder.model.state_dict()
-        self.base: Weights = {name: own.detach().clone() for name, own in weights.items()}
+        base = {name: own.detach() for name, own in self.encoder.model.state_dict().items()}
+        # Without a training no other weights are loaded, so large models need no copy.
+        self.base: Weights = {k: v.clone() for k, v in base.items()} if trains else base
 
     @cached_property
     def base_whole(self) -> PromptedEncoders:

@@ -167,6 +167,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
         tried = _candidates(config, encoders, progress)
         results = _select_and_test(config, encoders, data, validation, tried)
         encoder = encoders.shipped(tried[results.power] if results.whitened else BASE_MODEL)
+        del encoders  # a large model is loaded once more to check the folder
         with atomic_folder(folder) as building:
             card = model_card(results, usage_of(encoder))
             results = replace(results, gap=save_model(encoder, building, card, replace=False))
