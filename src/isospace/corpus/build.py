@@ -199,11 +199,7 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
 
 
 def select_passages(
-    text: Texts,
-    hashes: NDArray[np.uint64],
-    references: int,
-    passages: Rows,
-    near: bool,
+    text: Texts, hashes: NDArray[np.uint64], references: int, passages: Rows, near: bool
 ) -> tuple[Rows, Rows, dict[str, int]]:
     """Return the lines of the passages to keep, ascending, without (`near`) repetitions.
 
@@ -237,10 +233,7 @@ def select_passages(
 
 
 def select_examples(
-    text: Texts,
-    hashes: NDArray[np.uint64],
-    references: int,
-    texts: int,
+    text: Texts, hashes: NDArray[np.uint64], references: int, texts: int
 ) -> tuple[Rows, dict[str, int]]:
     """Return the lines of the examples to keep, ascending, and counts of what was left out.
 
@@ -254,13 +247,13 @@ def select_examples(
         distinct = np.flatnonzero(first == np.arange(len(first)))
         leaked[distinct[near_references(text, distinct, references)]] = True
     examples = first[references:].reshape(-1, texts)
-    listed = np.asarray(leaked[examples].any(axis=1))
+    barred = np.asarray(leaked[examples].any(axis=1))
     distinct_examples = np.sort(np.unique(examples, axis=0, return_index=True)[1])
-    chosen = distinct_examples[~listed[distinct_examples]]
+    chosen = distinct_examples[~barred[distinct_examples]]
     counts = {
-        "exact duplicates": len(examples) - int(listed.sum()) - len(chosen),
+        "exact duplicates": len(examples) - int(barred.sum()) - len(chosen),
         "near duplicates": 0,
-        "evaluation pairs": int(listed.sum()),
+        "evaluation pairs": int(barred.sum()),
     }
     return (references + texts * chosen[:, None] + np.arange(texts)).ravel(), counts
 
