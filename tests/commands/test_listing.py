@@ -54,4 +54,4 @@ def test_doctor_says_that_the_cache_cannot_be_written(capsys, monkeypatch, tmp_p
     _, out, _ = run(capsys, "doctor", "--json")
     [cache] = [finding for finding in json.loads(out) if finding["name"] == "cache"]
     assert not cache["ok"]
-    assert "Set the environment variable ISOSPACE_CACHE" in cache["text"]
+    assert "Set ISOSPACE_CACHE" in cache["text"]
