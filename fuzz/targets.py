@@ -184,10 +184,17 @@ def _word() -> bytes:
 
 def _document(format: Any, *seeds: str | Callable[[], bytes]) -> Target:
     def read(content: bytes, folder: Path) -> None:
-        from isospace.corpus.formats import read_document
+        from isospace.corpus.formats import UnreadableDocument, read_document
         from isospace.corpus.passages import document_sentences, passages
 
-        document = read_document(content, format)
+        try:
+            document = read_document(content, format)
+        except UnreadableDocument as error:
+            # The parsers of PDF, Word and rst may fail anywhere, our own readers may not.
+            cause = error.__cause__
+            if cause and format not in ("pdf", "word", "rst") and type(cause) is not RecursionError:
+                raise cause from None
+            raise
         for section in document.sections:
             list(passages(section.paragraphs, 40, document_sentences))
 
