@@ -260,8 +260,7 @@ class SharedEncoder:
     ) -> PromptedEncoders:
         """Return functions that load weights before they encode, and remember the vectors.
 
-        Merged weights are not kept in memory. The folder keeps the vectors for a resumed run.
-        With `cut` texts are encoded as in training, and not as by the model that is shipped. This
+        Merged weights are not kept in memory. With `cut` texts are encoded as in training: this
         takes a third of the time, and gives the same map.
         """
         self.encoder.model.load_state_dict(weights())

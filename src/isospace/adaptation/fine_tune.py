@@ -243,7 +243,7 @@ class QueryPairs:
         passages: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
     ) -> QueryPairs:
-        """Encode the distinct passages of n pairs; equal passages count once.
+        """Encode the distinct passages of pairs.
 
         >>> found = QueryPairs.encode("abc", ["x", "y", "x"], lambda texts: np.eye(len(texts), 4))
         >>> found.rows.tolist(), tuple(found.passages.shape)

@@ -207,7 +207,7 @@ class TimePlan:
     def takes(self, updates: int, done: int = 0, evaluated: int = 0) -> float:
         """Return the seconds of all remaining work, without a reserve, if trainings have `updates`.
 
-        The current training has `done` updates, and was last evaluated after update `evaluated`.
+        The current training has made `done`, and was last evaluated after `evaluated`.
         """
         usual = len(self.due(updates))
         own = sum(step > done for step in self.due(updates, evaluated))

@@ -75,7 +75,6 @@ class WhiteningResults(BeforeAndAfter):
     Attributes:
         sentences: number of sentences or pairs that the map was fitted on.
         candidates: `name_of(power)` -> MRR on the validation pairs; empty if the user gave a power.
-        selected_on: description of the validation pairs.
         whitened: true if the folder holds the whitened model, false for the unchanged model.
         gap: largest 1 - cosine between the vectors of the folder and those of the model in memory.
     """

@@ -33,7 +33,7 @@ def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues (..., dim), largest first, and eigenvectors as columns (..., dim, dim).
 
     They are computed in float64; single precision would lose another digit. The largest entry of
-    each eigenvector is positive. A matrix with NaN or infinity is replaced by the identity.
+    each eigenvector is positive. A matrix with NaN or infinity counts as the identity.
     """
     matrix = in_float64(covariance)
     finite = matrix.sum((-2, -1), keepdim=True).isfinite()
