@@ -181,7 +181,7 @@ def test_the_command(base, tmp_path, capsys):
     words = _words(base, 16)
     output = ["--output", str(tmp_path / "c")]
     for wrong, told in (
-        ([], "give one or more objectives"),
+        ([], "name one or more objectives"),
         (["dcl"], "--output is missing"),
         (["simcse", "--recipe", "dropout", *output], "simcse and --recipe dropout: "),
         (["--recipe", "simcse-bert-bas", *output], "Did you mean simcse-bert-base"),

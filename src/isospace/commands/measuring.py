@@ -70,7 +70,7 @@ class Compare(LoadsModels):
         """Make the missing runs, compare all, and print the tables and the verdict."""
         named, folder = self.candidates or self.recipe, self.output
         if not named:
-            raise UserError("name two or more objectives, such as simcse vicreg, or give `recipe`")
+            raise UserError("name one or more objectives, such as simcse vicreg, or give `recipe`")
         if self.candidates and self.recipe:
             raise UserError(f"{self.candidates[0]} and `recipe` {self.recipe[0]}: leave one out")
         if folder is None:
