@@ -160,7 +160,7 @@ def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
 def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
     settings = {"simcse": candidate("simcse", base)}
     compare(settings, 1, tmp_path / "c")
-    with pytest.raises(UserError, match="not all seven STS sets"):
+    with pytest.raises(UserError, match="not all STS sets"):
         compare_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, "Avg")
     settings["dcl"] = candidate("dcl:learning_rate=1e30", base)
     with pytest.raises(Stopped):
@@ -271,7 +271,7 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
     labels = tmp_path / "labels.tsv"
     labels.write_text("0 a\t70 b\t5\n0 a\t5 b\t1\n")
     chosen = replace(base, data=str(tmp_path / "sts"), select="labels", labels=str(labels))
-    with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
+    with pytest.raises(UserError, match="labels hold most pairs of STS-B, SICK-R"):
         compare({"simcse": chosen}, 1, tmp_path / "c", "sts")
     assert not (tmp_path / "c").exists()
 
