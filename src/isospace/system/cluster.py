@@ -1,8 +1,7 @@
 """Work on a Ray cluster: Ray distributes the work, and repeats it if a machine fails.
 
-The cluster is the one that Ray's variable RAY_ADDRESS names, or that this machine belongs to.
-Without either, Ray starts a cluster on this machine alone. Workers import isospace, so it must be
-installed on every machine of the cluster.
+The cluster is that of Ray's variable RAY_ADDRESS, or of this machine; else Ray starts one here.
+isospace must be installed on every machine, because workers import it.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ _AHEAD = 2
 def connected(engine: Engine) -> Iterator[None]:
     """Connect to a cluster for `map_on_cluster`, if the engine needs one.
 
-    A connection that exists already is kept open at the end. Ray's own messages go to standard
-    error.
+    An earlier connection is kept open at the end. Ray's own messages go to standard error.
     """
     if engine == "local":
         yield
@@ -115,10 +113,7 @@ def require_seen(path: Path) -> None:
 
 @dataclass(eq=False)
 class _Task:
-    """A task of a worker: an item to work on, or only the start of the worker.
-
-    `deaths` is the number of workers that died on it.
-    """
+    """An item to work on, or only the start of a worker; `deaths` counts those that died on it."""
 
     item: Any
     starts: bool = False
@@ -186,10 +181,7 @@ class _Pool:
 
 
 class _Worker:
-    """A process that sets up its function with the first item.
-
-    An error before the first item would be reported as a failed start of the worker.
-    """
+    """A process that sets up its function with the first item; Ray would hide an earlier error."""
 
     def __init__(
         self,
@@ -211,10 +203,7 @@ class _Worker:
 
 @contextmanager
 def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
-    """Take over folder and trust of the process that started the work, and set the threads.
-
-    Relative paths refer to `folder`. The `threads` are those of PyTorch and of the tokenizer.
-    """
+    """Take over folder and trust of the process that started the work, and set the threads."""
     import torch
 
     if Path(folder).is_dir():
@@ -249,9 +238,7 @@ def _share(ray: Any, count: int) -> dict[str, int]:
 
 
 def processors_of_each(count: int, processors: Sequence[int]) -> int:
-    """Return the number of processors for each of several workers; none spans two machines.
-
-    `processors` has the number of processors of each machine.
+    """Return the number of processors for each of `count` workers; none spans two machines.
 
     >>> processors_of_each(2, [8, 8]), processors_of_each(3, [8, 8]), processors_of_each(99, [8, 8])
     (8, 4, 1)

@@ -62,12 +62,8 @@ NameOrPath = Annotated[str, BeforeValidator(_as_text)]
 class Written:
     """Mark in a setting's annotation: how the command line writes it, if not `--its-name VALUE`.
 
-    Attributes:
-        value: what stands for the value in a help text.
-        positional: true for words without an option's name.
-        name: another name of the option.
-        short: a second, short name, such as -o.
-        hidden: true if the command line has no such option.
+    `value` stands for the value in a help text, `name` is another name of the option, and `short` a
+    second one, such as -o. A positional setting has no option's name, and a hidden one no option.
     """
 
     value: str = ""
