@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import files, read
+from hypothesis import given, settings, strategies as st
 from objective_views import random
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch.nn.functional import normalize
@@ -22,18 +23,33 @@ def vectors(n=200, dim=6, seed=0):
     return random(n, dim, seed=seed) * scale @ random(dim, dim, seed=seed + 7) + 3
 
 
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 40), max_size=5), st.integers(0, 2**31))
+def test_any_batches_merge_to_the_sums_about_the_mean(cuts, seed):
+    x = vectors(40, 3, seed)
+    merged = Moments.from_vectors(x[:0])
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(x)], strict=True):
+        merged += Moments.from_vectors(x[start:end])
+    d = x.numpy() - x.numpy().mean(0)
+    squares = (d**2).sum(1)
+    assert merged.count == len(x)
+    np.testing.assert_allclose(merged.mean, x.numpy().mean(0), rtol=1e-10)
+    for found, expected in ((merged.scatter, d.T @ d), (merged.third, squares @ d)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+    assert float(merged.fourth) == pytest.approx((squares**2).sum(), rel=1e-10)
+
+
 def test_a_far_mean_costs_no_digits():
     x = vectors() + 1e6
-    covariance = Moments.from_vectors(x).covariance()
-    np.testing.assert_allclose(covariance, np.cov(x.numpy().T), rtol=1e-6)
+    merged = Moments.from_vectors(x[:70]) + Moments.from_vectors(x[70:])
+    np.testing.assert_allclose(merged.covariance(), np.cov(x.numpy().T), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("n", "dim"), [(5, 20), (30, 6), (2000, 6), (40, 1)])
 def test_ledoit_wolf_is_scikit_learns(n, dim):
     x = vectors(n, dim)
-    assert Moments.from_vectors(x).ledoit_wolf() == pytest.approx(
-        ledoit_wolf_shrinkage(x.numpy()), rel=1e-9
-    )
+    moments = Moments.from_vectors(x[: n // 3]) + Moments.from_vectors(x[n // 3 :])
+    assert moments.ledoit_wolf() == pytest.approx(ledoit_wolf_shrinkage(x.numpy()), rel=1e-9)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
@@ -144,8 +160,9 @@ def test_it_is_relevant_component_analysis_up_to_a_rotation(power):
     centred = (chunks - chunks.mean(0)).reshape(-1, x.shape[1])
     values, axes = np.linalg.eigh(2 * centred.T @ centred / len(centred))
     new, _ = pairs(seed=1)
+    moments = PairMoments.from_pairs(x[:9], y[:9]) + PairMoments.from_pairs(x[9:], y[9:])
     expected = new.numpy() @ (axes * values ** (-power / 2)) @ axes.T
-    found = PairMoments.from_pairs(x, y).fit(power, PLAIN)(new).numpy()
+    found = moments.fit(power, PLAIN)(new).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
 
 

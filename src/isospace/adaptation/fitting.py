@@ -5,7 +5,9 @@ Maps are fitted on pooled vectors, before the encoder's final L2 normalisation.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -30,6 +32,8 @@ FittedMap: TypeAlias = WhiteningMap | Flow
 FITTED_ON = 3_000
 """Number of pairs to fit a map on; of single texts it is twice as many. More pairs change a map too
 little to change a verdict (docs/results/closed-forms.md)."""
+
+_AT_ONCE = 6_000  # pairs or texts whose moments are summed at a time, to limit memory
 
 
 def drop_normalize(encoder: Encoder) -> list[Module]:
@@ -150,5 +154,8 @@ def fit_precision(config: TrainConfig) -> Precision:
 
 def moments_of(sides: Sequence[NDArray[np.float32]]) -> Moments | PairMoments:
     """Return the moments of pairs, whose two sides are (n, dim), or of the one side of texts."""
-    vectors = [torch.from_numpy(side) for side in sides]
-    return PairMoments.from_pairs(*vectors) if len(sides) == 2 else Moments.from_vectors(*vectors)
+    starts = range(0, max(1, len(sides[0])), _AT_ONCE)
+    parts = [[torch.from_numpy(side[at : at + _AT_ONCE]) for side in sides] for at in starts]
+    if len(sides) == 2:
+        return reduce(operator.add, (PairMoments.from_pairs(*part) for part in parts))
+    return reduce(operator.add, (Moments.from_vectors(*part) for part in parts))

@@ -1,4 +1,8 @@
-"""Whitening that is fitted once on a corpus, on single texts or on pairs of texts, in float64."""
+"""Whitening that is fitted once on a corpus, on single texts or on pairs of texts.
+
+All sums are about the mean and in float64. Two sets of sentences are merged exactly (Chan, Golub &
+LeVeque 1983), so the result depends neither on the batch size nor on the number of processes.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,25 @@ ROUNDING = 1e-6
 class Moments:
     """Sums over the vectors x_i of n sentences, with mean m and d_i = x_i - m.
 
+    `a + b` merges two sets.
+
     Attributes:
         count: n, number of sentences.
         mean: m, (dim,).
         scatter: sum_i d_i d_i^T, (dim, dim).
+        third: sum_i |d_i|^2 d_i, (dim,); needed to merge `fourth`.
         fourth: sum_i |d_i|^4, a scalar; needed for Ledoit and Wolf's shrinkage.
 
-    >>> moments = Moments.from_vectors(torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]]))
-    >>> moments.mean.tolist(), moments.scatter.tolist()
-    ([3.0, 1.0], [[8.0, 6.0], [6.0, 6.0]])
+    >>> rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
+    >>> merged = Moments.from_vectors(rows[:1]) + Moments.from_vectors(rows[1:])
+    >>> merged.count, merged.mean.tolist()
+    (3, [3.0, 1.0])
     """
 
     count: int
     mean: torch.Tensor
     scatter: torch.Tensor
+    third: torch.Tensor
     fourth: torch.Tensor
 
     @classmethod
@@ -39,8 +48,25 @@ class Moments:
         x = whitening.in_float64(x.detach())
         mean = x.sum(0) / max(len(x), 1)
         centred = x - mean
-        fourth = centred.square().sum(1).square().sum()
-        return cls(len(x), mean, centred.T @ centred, fourth)
+        squares = centred.square().sum(1)
+        fourth = squares.square().sum()
+        return cls(len(x), mean, centred.T @ centred, squares @ centred, fourth)
+
+    def __add__(self, other: Moments) -> Moments:
+        count = self.count + other.count
+        mean = self.mean + (other.mean - self.mean) * (other.count / max(count, 1))
+        sums = zip(self._about(mean), other._about(mean), strict=True)
+        return Moments(count, mean, *(a + b for a, b in sums))
+
+    def _about(self, centre: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return scatter, third and fourth about `centre`: d_i + m - centre replaces d_i."""
+        shift = self.mean - centre
+        square, trace = shift @ shift, self.scatter.trace()
+        across = self.scatter @ shift
+        scatter = self.scatter + self.count * torch.outer(shift, shift)
+        third = self.third + 2 * across + (trace + self.count * square) * shift
+        fourth = self.fourth + 4 * (self.third @ shift) + 4 * (across @ shift)
+        return scatter, third, fourth + 2 * square * trace + self.count * square.square()
 
     def covariance(self, *, ddof: int = 1) -> torch.Tensor:
         """Return the covariance (dim, dim), with divisor `count - ddof`."""
@@ -168,7 +194,7 @@ text more shrinkage loses less."""
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    r"""Sums over pairs of texts that belong together.
+    r"""Sums over pairs of texts that belong together; `a + b` merges two sets exactly.
 
     With vectors x_i and y_i of the two texts of pair i, the covariance *within* pairs
 
@@ -210,9 +236,12 @@ class PairMoments:
         """Return the moments of the pairs of two matrices (n, dim), n >= 0."""
         x, y = (whitening.in_float64(side.detach()) for side in (first, second))
         d = x - y
-        fourth = d.square().sum(1).square().sum() / 4
-        within = Moments(len(d), d.new_zeros(d.shape[1]), d.T @ d / 2, fourth)
+        zero, fourth = d.new_zeros(d.shape[1]), d.square().sum(1).square().sum() / 4
+        within = Moments(len(d), zero, d.T @ d / 2, zero, fourth)
         return cls(within, Moments.from_vectors(torch.cat([x, y])))
+
+    def __add__(self, other: PairMoments) -> PairMoments:
+        return PairMoments(self.within + other.within, self.texts + other.texts)
 
     def fit(self, power: float, settings: Whitening = Whitening()) -> WhiteningMap:
         """Fit the map for queries and documents.
