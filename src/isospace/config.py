@@ -483,7 +483,10 @@ class DistillConfig:
 VectorFormat = Literal["parquet", "npy"]
 
 _SINGLE: dict[str, VectorFormat] = {".parquet": "parquet", ".npy": "npy"}
-_OTHER_FILES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".pt", ".safetensors", ".arrow"}
+_OTHER_FILES = (
+    ".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz", ".zst", ".zip", ".npz", ".pt", ".pkl", ".bin",
+    ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
+)  # fmt: skip
 """Endings of formats that isospace does not write; a folder with such a name would mislead."""
 
 

@@ -117,6 +117,8 @@ def test_impossible_baselines_are_refused_before_a_run(base, tmp_path, baselines
     assert not (tmp_path / "c").exists()
     with pytest.raises(UserError, match=r"`baselines` glove=: .*NAME=MODEL"):
         named_models(["glove="])
+    with pytest.raises(UserError, match="different names"):
+        named_models(["glove=a", "glove=b"])
 
 
 def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):

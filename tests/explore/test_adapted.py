@@ -83,11 +83,13 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert sum(ChangedQueries.is_right(changed, text) for text in texts) == 1
 
 
-def test_after_the_text_has_changed_its_passages_are_shown(adapted):
+def test_after_the_text_has_changed_its_passages_are_shown(adapted, caplog):
     documents = Path(*adapted.run.config.text.corpus)
     before = documents.read_bytes()
     documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-150]))
     try:
-        assert adapted.texts(Logged())
+        with caplog.at_level("INFO", "isospace"):
+            assert adapted.texts(Logged())
+        assert "the text has changed since the test" in caplog.text
     finally:
         documents.write_bytes(before)

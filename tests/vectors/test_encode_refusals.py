@@ -51,13 +51,14 @@ def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_a_text_that_becomes_shorter_meanwhile_is_refused(config, tmp_path, single):
+@pytest.mark.parametrize("rows", [128, ROWS])
+def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, single, rows):
     path = tmp_path / "text.txt"
     path.write_text("a dog\n" * ROWS)
     output = tmp_path / "v.npy" if single else config.output
     config = replace(config, inputs=(str(path),), output=output)
-    with pytest.raises(UserError, match="the text became shorter while it was encoded"):
-        module.encode(config, Watched(lambda: path.write_text("the cat\n" * 128)))
+    with pytest.raises(UserError, match="the text changed while it was encoded"):
+        module.encode(config, Watched(lambda: path.write_text("the cat\n" * rows)))
     assert not (tmp_path / "v.npy").exists()
 
 
@@ -91,6 +92,7 @@ WITH_IDS = Reading(id_column="id", layout="lines")
         ({"workers": 2}, "`workers` 2: .*`engine` ray"),
         ({"output": Path("a.npy"), "reading": Reading(id_column="id")}, "`id_column`"),
         ({"output": Path("a.csv")}, "`output` a.csv"),
+        ({"output": Path("a.h5")}, "`output` a.h5"),
     ],
 )
 def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):

@@ -120,8 +120,10 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
     {'glove': 'glove:vectors.txt', 'flow': 'runs/flow'}
     """
     models = dict(text.partition("=")[::2] for text in baselines)
-    if not all(models) or not all(models.values()):
-        raise UserError(f"`baselines` {' '.join(baselines)}: write NAME=MODEL for each")
+    if not all(models) or not all(models.values()) or len(models) < len(baselines):
+        raise UserError(
+            f"`baselines` {' '.join(baselines)}: write NAME=MODEL for each, with different names"
+        )
     return models
 
 

@@ -147,7 +147,9 @@ def listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
-        raise UserError(f"`port` {port}: {HOST}:{port} cannot be used ({error})") from error
+        raise UserError(
+            f"`port` {port}: {HOST}:{port} cannot be used ({error}); give another"
+        ) from error
 
 
 def make_server(session: Session) -> uvicorn.Server:

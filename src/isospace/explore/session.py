@@ -249,6 +249,8 @@ class Adapted:
         found: Iterable[str] = Targets.of_pairs(data.benchmark.pairs).texts
         if not same:  # cross-validated, or the text has changed since
             found = dict.fromkeys(data.corpus[row] for row in data.corpus.passages)
+            if config.pairs or data.corpus.digest != self.run.finished.corpus.digest:
+                progress.line("note", "the text has changed since the test; all of it is shown")
         elif config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
         texts = tuple(map(without_surrogates, found))  # encoders read them so too

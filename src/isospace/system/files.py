@@ -133,7 +133,7 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
         shutil.rmtree(old, ignore_errors=True)  # left by a killed process with our process id
         folder.replace(old)
     elif is_occupied(folder):
-        raise UserError(f"{folder}: another process has filled it meanwhile. Give another `output`")
+        raise UserError(f"{folder}: another process has filled it meanwhile. Give another folder")
     elif folder.exists():
         folder.rmdir()  # some systems cannot rename onto an empty folder
     building.replace(folder)

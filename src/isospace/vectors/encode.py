@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
@@ -81,8 +82,14 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             settings = {**layout.settings, "text": digest}
             suffix = f".{config.file_format}"
             shards = Shards(folder, settings, rows, SHARD_ROWS, suffix)
-            missing = _missing(texts, shards)
+            seen = blake2b(digest_size=16)
+            missing = _missing(texts, shards, seen)
             encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
+            if seen.hexdigest() != digest:
+                raise UserError(
+                    "the text changed while it was encoded. Encode it again: remove "
+                    f"{folder}, or give another `output`"
+                )
             if config.single:
                 _join(config, layout, shards)
     return encoded
@@ -127,16 +134,13 @@ def _encode_missing(
     return Encoded(shards.rows, before, done, speed)
 
 
-def _missing(texts: Texts, shards: Shards) -> Iterator[_Shard]:
-    """Yield the texts of the missing shards."""
-    rows = iter(texts)
+def _missing(texts: Texts, shards: Shards, seen: blake2b) -> Iterator[_Shard]:
+    """Yield the texts of the missing shards; `seen` hashes all rows, since a text may change."""
+    rows = texts.hashed(seen)
     for index in range(len(shards)):
         shard = list(islice(rows, shards.size(index)))
         if len(shard) < shards.size(index):
-            raise UserError(
-                "the text became shorter while it was encoded. Encode it again: remove "
-                f"{shards.folder}, or give another `output`"
-            )
+            return  # the text is shorter now
         if index in shards.missing:
             contents = [row.text for row in shard]
             keys = contents if texts.reading.id_column is None else [row.key for row in shard]

@@ -81,13 +81,17 @@ class Texts:
 
     def scan(self) -> tuple[int, str]:
         """Return the number of rows and a hash; this reads all files, so that errors come first."""
-        count, content = 0, blake2b(digest_size=16)
+        content = blake2b(digest_size=16)
+        count = sum(1 for _ in self.hashed(content))
+        return count, content.hexdigest()
+
+    def hashed(self, content: blake2b) -> Iterator[TextRow]:
+        """Yield the rows, and add each to a hash."""
         for row in self:
-            count += 1
             for part in (row.text, row.key):
                 encoded = part.encode()
                 content.update(len(encoded).to_bytes(8, "little") + encoded)
-        return count, content.hexdigest()
+            yield row
 
     @property
     def columns(self) -> list[Column]:
