@@ -53,11 +53,13 @@ def write(folder, documents=DOCUMENTS, queries=QUERIES, qrels=QRELS, name="qrels
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"qrels": HEADER + "q8\td1\t1\nq9\td2\t1\n"}, ["test.tsv: 0 judged queries"]),
+        ({"qrels": HEADER + "q8\td1\t1\nq9\td2\t1\n"}, ["test.tsv:2: there is no query 'q8'"]),
         ({"qrels": HEADER + "q1\td1\t1\nq2\td2\tgood\n"}, ["test.tsv:3:", "'good'"]),
         ({"qrels": "q1\td1\tnan\nq2\td2\t1\n"}, ["test.tsv:1:", "'nan'"]),
         ({"qrels": HEADER + "q1\td1\n"}, ["test.tsv:2: 2 fields", "grade"]),
         ({"qrels": HEADER + "q1\td1\t1\n"}, ["test.tsv: 1 judged query"]),
+        ({"qrels": HEADER + "q1\td1\t0\nq2\td1\t0\n"}, ["test.tsv: no grade"]),
+        ({"qrels": HEADER + "q1\td8\t1\nq2\td9\t1\n"}, ["test.tsv:2: there is no document 'd8'"]),
         ({"documents": [{"text": "x"}]}, ['corpus.jsonl:1: "_id" is None']),
         ({"queries": [{"_id": "q1", "text": 3}]}, ["queries.jsonl:1: 3"]),
     ],

@@ -135,6 +135,7 @@ def test_every_number_carries_its_protocol(folder):
         ("SST/binary/sentiment-dev", "", r"no example in SST2's split 'dev'"),
         ("TREC/TREC_10.label", "NUM:date When ?\nWhen ?\n", r"TREC_10\.label:2: .*'When'.*ABBR"),
         ("MRPC/msr_paraphrase_test.txt", "h\n1\t2\t3\tx\n", r"paraphrase_test\.txt:2: 4 tab"),
+        ("MR/rt-polarity.pos", "only\n", r"label of MR has 1 training example.*20"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_named_with_its_line(folder, file, text, message):

@@ -98,6 +98,14 @@ def test_a_row_with_a_known_word_is_a_row(tmp_path, text):
     assert [line for line, _ in file.rows] == list(range(1, text.count("\n") + 1))
 
 
+@pytest.mark.parametrize(("header", "kind"), [("question,reply", None), ("id,Title,text", "pairs")])
+def test_a_header_that_is_half_known_is_no_row(tmp_path, header, kind):
+    rows = "".join(f"{','.join(f'{name} no {i}' for name in header.split(','))}\n" for i in "12")
+    path = write(tmp_path / "f.csv", f"{header}\n{rows}")
+    with pytest.raises(UserError, match=r"f\.csv:1: .* column names"):
+        read_user_file(path, kind)
+
+
 by_page = partial(load_pairs, group="page")
 
 

@@ -183,6 +183,11 @@ def load_judged(folder: Path, split: str | None = None) -> JudgedQueries:
     queries = _read_texts(_find(folder, "queries.jsonl"), flaws)
     source = _find_judgements(folder, split)
     grades = _read_judgements(source, queries, documents, flaws)
+    if not any(
+        grade > 0 and key in documents for of in grades.values() for key, grade in of.items()
+    ):
+        first = next(iter(flaws[_MISSING]), f"{source.name}: no grade is above 0")
+        raise UserError(f"{first}. No query has a relevant document in {folder}: check the ids")
     if len(grades) < 2:
         found = number_of(len(grades), "judged queries")
         raise UserError(f"{source.name}: {found}; expected two or more")

@@ -157,6 +157,8 @@ def read_user_file(
     line, names = next(named, (1, ()))
     if len(rows) < 2:
         raise UserError(f"{path}: {number_of(len(rows), 'rows')}, expected at least two")
+    if not names and source.format != "jsonl":
+        _require_no_header(f"{path}:{rows[0][0]}", _values(rows[0][1]))
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _columns_to_read(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
@@ -220,6 +222,17 @@ def _is_header(cells: Sequence[str]) -> bool:
     return not any(finite_number(cell) is not None for cell in cells) and any(
         match_columns(kind, cells) for kind in COLUMNS
     )
+
+
+def _require_no_header(where: str, first: Sequence[str]) -> None:
+    """Refuse a first row of short cells, one of which is the name of a column."""
+    names = {name for columns in COLUMNS.values() for known in columns.values() for name in known}
+    short = all(0 < len(cell.split()) < 4 and finite_number(cell) is None for cell in first)
+    if short and any(len(c.strip()) > 1 and c.strip().lower() in names for c in first):
+        raise UserError(
+            f"{where}: {', '.join(first)} look like column names. Rename them to "
+            f"{_kinds_in_words()}; if they are a row, add a line of such names above it"
+        )
 
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
+from isospace.errors import UserError, number_of
 from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.senteval import (
+    LABELS,
     TRANSFER_NAMES,
     Labelled,
     find_root,
@@ -307,7 +309,16 @@ def transfer_task(request: Request) -> Callable[[Encode], TransferResult] | None
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
     """Read the seven transfer tasks from a folder in SentEval's layout."""
     root = find_root(folder)
-    return {name: read_labelled(root, name) for name in TRANSFER_NAMES}
+    sets = {name: read_labelled(root, name) for name in TRANSFER_NAMES}
+    for name, splits in sets.items():
+        trained_on = next(iter(splits.values())).labels
+        fewest = int(np.bincount(trained_on, minlength=len(LABELS[name])).min())
+        if fewest < 2 * FOLDS:
+            raise UserError(
+                f"{root}: a label of {name} has {number_of(fewest, 'training examples')}. Expected "
+                f"at least {2 * FOLDS}, to cut them into {FOLDS} folds twice"
+            )
+    return sets
 
 
 def evaluate_transfer(encode: Encode, sets: Mapping[str, TransferSet]) -> TransferResult:
