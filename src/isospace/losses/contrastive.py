@@ -41,8 +41,8 @@ def info_nce(
     $$-\frac1N \sum_i \log \frac{e^{\cos(a_i, b_i)/\tau}}
         {\sum_j e^{\cos(a_i, b_j)/\tau} + \sum_l e^{\cos(a_i, n_l)/\tau}}$$
 
-    `negatives` (m, dim) are those of every anchor. van den Oord et al. 2018, "Representation
-    Learning with Contrastive Predictive Coding", Eq. 4; with cosines Gao et al. 2021, "SimCSE".
+    Every anchor has the same `negatives` (m, dim). van den Oord et al. 2018, "Representation
+    Learning with Contrastive Predictive Coding", Eq. 4; with cosines "SimCSE", Eq. 1.
     """
     candidates = positive if negatives is None else torch.cat([positive, negatives])
     logits = similarity.cosine_matrix(anchor, candidates) / temperature
@@ -185,9 +185,9 @@ def pair_layout(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return first sentences, second sentences and labels of pairs, each (p * (1 + k),).
 
-    Every one of the `positives` (p,) is with itself, then in k negative pairs: of its `negatives`
-    (p, 2, k), drawn for either tower, or `with_positive` of itself with those of the second.
-    Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
+    A sentence of `positives` (p,) is paired with itself, then come its k negative pairs. Both of a
+    negative pair are `negatives` (p, 2, k), a draw for each tower; or, `with_positive`, the first
+    is the sentence itself. Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
     """
     own = positives.unsqueeze(1)
     first, second = negatives.unbind(1)

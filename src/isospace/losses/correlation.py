@@ -158,9 +158,10 @@ def shuffled_group_whitening(
     $$\mathrm{SGW}_\pi(X) = \pi^{-1}\big[(X_g - \mu_g)\, \Sigma_g^{-1/2}\big]_{g = 1 .. k}$$
 
     $\pi$, drawn per view by a CPU `generator`, deals the columns of X (view, batch, dim) to k
-    `groups`; without a generator, neighbours stay together. $\mu_g$ and $\Sigma_g$ are statistics
-    of a view (`layout` "view", the paper), or of all views of one of `view` equal parts of the
-    batch ("sentence", the released code). The released code takes the whitening matrix as a
+    `groups`, a divisor of dim; without a generator, neighbours stay together. One group is plain
+    whitening, never shuffled. `eps` is added to every variance. $\mu_g$ and $\Sigma_g$ are
+    statistics of a view (`layout` "view", the paper), or of all views of one of `view` equal parts
+    of the batch ("sentence", the released code). The released code takes the whitening matrix as a
     constant (`stop_gradient`). Zhuo et al. 2023, "WhitenedCSE".
     """
     count, batch, dim = views.shape

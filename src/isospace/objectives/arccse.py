@@ -40,9 +40,12 @@ class ArcCSE(Contrast, OnCosines):
       compares a sentence with its own masked views; a re-implementation also with those of others.
     - Spans are rounded up to whole tokens, and each place is equally likely. In a sentence of one
       or two tokens both spans are one token, and the triplet asks nothing.
-    - $\cos(\theta + u)$ grows again beyond $\pi - u$, where dropout leads nowhere near.
+    - $\cos(\theta + u)$ grows again beyond $\pi - u$. It stays as printed: dropout leads nowhere
+      near.
     - The paper's index order allows three readings of the negatives. Here they are $\theta_{ij}$,
       as in InfoNCE, not $\theta_{ji}$ or the angles between $z_i$ and $z_j$.
+
+    Over pairs of texts the triplet is the anchor's.
     """
 
     margin: Annotated[NonNegativeFloat, Field(lt=math.pi / 2)] = math.pi / 18

@@ -1,7 +1,7 @@
 """Auxiliary networks and memories: momentum copies, queues, draws.
 
 They are modules, so that they are optimised (where they require a gradient), saved with the
-checkpoint, and averaged over processes.
+checkpoint, and averaged over processes. None is shipped, except what `Objective.shipped` returns.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Auxiliary(nn.Module):
     """Base of auxiliary networks and memories.
 
     A part that never changes has an attribute `from_setting`, the setting that names its source,
-    from which a resumed run loads it again.
+    from which a resumed run loads it again. A checkpoint holds its hash alone.
     """
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
         """Do what is due once the optimiser has stepped; by default nothing.
 
         The views are of the update's last batch, without gradient. The two directions of a pair are
-        rows in turn.
+        rows in turn. A head that is an `Auxiliary` is called too.
         """
 
 

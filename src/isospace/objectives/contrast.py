@@ -57,7 +57,10 @@ class Contrast(Objective):
         return (View(), View())
 
     def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """Make the head without the whitening: that of the base class after `Contrast`, or none."""
+        """Make the head without the whitening: that of the base class after `Contrast`, or none.
+
+        `OnCosines` before `Contrast` would leave the whitening out.
+        """
         return super().make_head(dim, generator)
 
     @abstractmethod

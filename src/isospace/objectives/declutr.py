@@ -124,7 +124,8 @@ class DeCLUTR(Objective):
     Lengths are drawn as released, from Beta(4, 2) for anchors and Beta(2, 4) for positives, between
     $L_{min}$ and $L_{max}$. Anchors are embedded with their 15 % masking. With masking all spans
     are the mean of their tokens, as in the paper; without, the encoder's own pooling. The paper
-    starts with a pre-trained masked-language head; sentence encoders come without one.
+    starts with a pre-trained masked-language head; sentence encoders come without, so here it
+    begins anew.
     """
 
     temperature: PositiveFloat = 0.05
@@ -136,7 +137,7 @@ class DeCLUTR(Objective):
     min_span: PositiveInt = 32
     """L_min, tokens of the shortest span."""
     max_span: PositiveInt = 512
-    """L_max, spans have fewer tokens, and documents 2 A L_max or more."""
+    """L_max, spans have fewer tokens, and documents 2 A L_max or more; set less for paragraphs."""
     mlm_weight: NonNegativeFloat = 1.0
     """lambda, of guessing 15 % of the anchors' tokens; 0 leaves it out."""
 

@@ -150,7 +150,8 @@ class Detector(Draws):
         width = encoder.word_embeddings.embedding_dim
         if width != encoder.dim:
             raise ValueError(
-                f"word embeddings have {width} dimensions and sentence vectors {encoder.dim}"
+                f"word embeddings have {width} dimensions and sentence vectors {encoder.dim}; the "
+                "detector needs both equal"
             )
         one = torch.ones((1, 1), dtype=torch.int64, device=encoder.device)
         with torch.no_grad():  # refused here and not in the first step

@@ -70,7 +70,8 @@ class MixCSE(Contrast, OnCosines):
       length 1 are mixed, and an anchor has one mix, that of its own positive. The default follows
       the code, which gave the published numbers.
     - The code leaves excluded cells at cosine 0 (`variant="released"`); the loss hardly differs.
-    - The paper's partner is a random sentence, the code's and ours the next row of the batch.
+    - The paper's partner is a random sentence, the code's and ours the next row of the batch, which
+      is shuffled.
     """
 
     mix_weight: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -165,6 +166,7 @@ class ESimCSE(Contrast, OnCosines):
     Paper and released code differ: the paper draws up to max(2, rate n) repetitions of n words, the
     code (followed here, with which the rate was tuned) fewer than min(10, rate L), with the special
     tokens counted. The release's momentum network starts without the pre-trained weights.
+    Over pairs of texts the queue takes the momentum network's vectors of both texts.
     """
 
     repetition_rate: Annotated[float, Field(ge=0, lt=1)] = 0.32
@@ -207,7 +209,8 @@ class MoCoSE(Objective):
     queue is of vectors that are no positives.
 
     Where paper and released code differ, or the code goes wrong:
-    - The code's copies are under dropout; here that of the encoder is clean.
+    - The code's copies are under dropout; here that of the encoder is clean (its projection keeps
+      `head_dropout`).
     - The optimiser of the code trains the copy of the projection too; here it only follows.
     - The code's queue begins with K random unit vectors, and is up to twice as long for a while;
       here it begins with `queue_start` of them.

@@ -157,7 +157,7 @@ class GaussianCopies(Seeded):
 
 
 class GaussianRows(Seeded):
-    """Views followed by rows ~ N(0, 1), new in each step, as `ceil(rows / batch)` further views."""
+    """Views followed by rows ~ N(0, 1), new in each step, as views with 0 at the end."""
 
     def __init__(self, rows: int, generator: torch.Generator) -> None:
         super().__init__(generator)

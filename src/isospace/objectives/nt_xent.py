@@ -91,7 +91,7 @@ class VaSCL(Objective):
     """
 
     neighbours: PositiveInt = 16
-    """k, nearest sentences in the batch that are negatives of a virtual view."""
+    """k, nearest sentences in the batch that are negatives of a virtual view; in small ones all."""
     radius: PositiveFloat = 15.0
     """Delta, length of the step from a sentence to its virtual view."""
     start_radius: PositiveFloat = 15.0

@@ -33,7 +33,8 @@ class TSDAE(Objective):
     there are no negatives, and nothing compares sentences.
     The mean is over all tokens of the batch, so that long sentences weigh more. Words are those of
     the encoder's tokenizer; the authors' are NLTK's. Newer example scripts of sentence-transformers
-    delete 1 - rate by mistake. The paper pools by the first token, in batches of 8 at 3e-5.
+    delete 1 - rate by mistake. The paper pools by the first token (`pooling` cls), and takes
+    batches of 8 at a constant 3e-5.
     """
 
     deletion_rate: Annotated[float, Field(ge=0, lt=1)] = 0.6

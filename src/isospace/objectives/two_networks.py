@@ -42,6 +42,7 @@ class CT(Objective):
     - The release trains on batches of 16 pairs of 30 sentences. Here every sentence of the batch is
       a positive, so a batch of B makes 8 B pairs.
     - The release keeps the tower that is better on labelled pairs; here the first is the encoder.
+    - The release's optimiser is RMSprop, with steps of the learning rate; here it is the run's.
     """
 
     num_negatives: PositiveInt = 7
@@ -126,6 +127,8 @@ class PCL(OnCosines):
     - The code is followed in means over all cells, KL with gradient in both networks, deletion of
       the first occurrence of a drawn token, and no repetition beyond 32 tokens.
     - Not here: the code's peer has no attention mask, and a pre-trained pooler before the head.
+
+    Over pairs of texts all copies are of the positives.
     """
 
     copies: PositiveInt = 2

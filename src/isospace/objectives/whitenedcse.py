@@ -58,8 +58,8 @@ class WhitenedCSE(OnCosines):
     """lambda of Eq. 7 and 8; the paper gives no value, the code has 1. Of `loss` l1 it scales the
     gradient, to the others it adds a constant."""
     eps: NonNegativeFloat = 1e-5
-    """Added to every variance; the released code has none. Directions in which a batch does not
-    vary get gradients times eps^(-1/2), and none with 0."""
+    """Added to every variance; the released code has none. With `stop_gradient`, directions
+    in which a batch does not vary (of few rows or one group) get gradients times eps^(-1/2)."""
     stop_gradient: bool = True
     """Treat the whitening matrix as a constant (released code)."""
     head: HeadChoice = "mlp"
@@ -90,7 +90,10 @@ class WhitenedCSE(OnCosines):
             return own
         groups = self.groups if self.whitening in ("group", "shuffled-group") else 1
         if self.positives == "permutation" and groups in (1, dim):
-            raise ValueError(f"`groups` {groups}: every permutation gives the same result")
+            raise ValueError(
+                f"`groups` {groups}: every permutation gives the same result. Give more than 1 and "
+                f"less than {dim}, the width of the vectors"
+            )
         whitening = heads.GroupWhitening(
             dim,
             groups,
