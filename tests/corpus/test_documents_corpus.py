@@ -183,6 +183,17 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(folder):
         read(folder, group="folder")
 
 
+def test_unreadable_files_are_named_by_reason(folder, caplog):
+    write(folder, titled(3))
+    for number in range(5):
+        (folder / f"scan{number}.md").write_text("")
+    (folder / "z.md").write_bytes(b"caf\xe9")
+    read(folder)
+    empty, latin = (one.getMessage() for one in caplog.records if "not read" in one.getMessage())
+    assert re.search(r"scan0\.md, \S+scan1\.md, \S+scan2\.md and 2 more: It is empty\.$", empty)
+    assert re.search(r"z\.md: It is not utf-8", latin)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -204,6 +215,7 @@ def test_an_unreadable_file_does_not_stop_the_others(folder, caplog, name, conte
     corpus = read(folder)
     assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
     assert re.search(rf"not read: \S+{name}:? ?{message}", caplog.text)
+    assert not caplog.messages[-1].endswith("..")
     assert "A row of another file." in list(corpus)
     if message[0].isdigit():  # a file of rows that the user named must be readable
         with pytest.raises(UserError, match=rf"{name}:{message}"):

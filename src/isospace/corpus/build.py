@@ -12,7 +12,7 @@ import sys
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
 from operator import itemgetter
@@ -366,6 +366,16 @@ FEWEST_PAIRS = 2
 """Least number of held-out pairs: with fewer, a positive has no alternatives."""
 
 
+def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
+    """Log the files that were not read, one line for each reason; details are the first file's."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for name, error in unreadable.items():
+        reason = str(error).removeprefix(name)
+        found.setdefault(reason.partition(" (")[0], (reason, []))[1].append(name)
+    for reason, files in found.values():
+        logger.warning("not read: %s%s", listed(files, most=3), reason)
+
+
 @dataclass
 class Builder:
     """The build of one corpus: what is read and how, and what happens on the way."""
@@ -409,9 +419,7 @@ class Builder:
         """
         if self.unreadable:
             self.counts["unreadable files"] = len(self.unreadable)
-            logger.warning(
-                "not read: %s", listed([str(e) for e in self.unreadable.values()], most=3)
-            )
+            _warn_of_unreadable(self.unreadable)
         held, train = len(arrays["held_out"]), len(arrays["train"])
         self.counts |= {
             "related to what is held out": count - held - train,

@@ -122,7 +122,7 @@ def cannot_be_read(source: Source, error: Exception) -> UserError:
 def _why_unreadable(source: Source, error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     kind = source.path.suffix if source.compression else source.format
-    return f"cannot be read as {kind}: {reason}."
+    return f"cannot be read as {kind}: {reason.rstrip('.')}."
 
 
 STANDARD_INPUT = "standard input"
