@@ -68,8 +68,8 @@ def require_of_objective(config: TrainConfig) -> None:
         if value and not getattr(objective, trait):
             users = ", ".join(other for other, kind in OBJECTIVES.items() if getattr(kind(), trait))
             raise UserError(
-                f"`{setting}` {value}: {name} does not use it. Leave the setting out, or set an "
-                f"`objective` that does ({users})"
+                f"`{setting}` {value}: {name} does not use it. Leave the setting out, or name an "
+                f"objective that does ({users})"
             )
     if objective.reads_labels and label_column is None:
         raise UserError(f"`label_column` is missing: {name} learns from labels. Name their column")
