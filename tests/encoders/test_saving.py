@@ -1,4 +1,4 @@
-"""Saved folders: modules, poolings, sums of their files, and vectors that stay the same."""
+"""Saved folders: modules, poolings, and vectors that stay the same."""
 
 import json
 
@@ -16,9 +16,9 @@ from torch import nn
 from toy import sentences
 from toy_decoder import END, write_toy_decoder
 
-from isospace.encoders.encoder import PROBES
+from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import is_causal, load_encoder
-from isospace.encoders.saving import require_parity, require_read_alike, save_model
+from isospace.encoders.saving import require_classic, require_parity, require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
 
@@ -72,6 +72,18 @@ def test_what_sentence_transformers_reads_in_another_way_is_refused(toy_model, t
         require_read_alike(load_encoder(str(folder), device="cpu"))
     with pytest.raises(UserError, match='set "padding_side": "right"'):
         require_read_alike(load_encoder(str(counted), device="cpu"))
+
+
+def test_poolings_in_another_order_than_saved_ones_are_refused_before_training(toy_model):
+    transformer = load_encoder(str(toy_model), device="cpu").model[0]
+
+    def joined(*modes):
+        modules = [transformer, Pooling(32, modes)]
+        return Encoder(SentenceTransformer(modules=modules, device="cpu"), "model")
+
+    require_classic(joined("cls", "mean"))
+    with pytest.raises(UserError, match="in the order mean, cls"):
+        require_classic(joined("mean", "cls"))
 
 
 @pytest.mark.parametrize("family", ["qwen3", "llama", "llama, padded left", "gemma", "gpt2"])

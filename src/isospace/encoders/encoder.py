@@ -34,6 +34,7 @@ from isospace.encoders.modules import (
     rebuilt,
 )
 from isospace.encoders.noise import Noise
+from isospace.encoders.places import MERGE_FIRST
 from isospace.encoders.settings import NAMES, Precision, Prompts, Side
 from isospace.encoders.tokenisation import Batch, Tokenisation, changed_embeddings
 from isospace.errors import UserError
@@ -444,10 +445,7 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
             "modules.json, and give `pooling`"
         )
     if getattr(getattr(model[0], "model", None), "_hf_peft_config_loaded", False):
-        raise UserError(
-            f"{source}: a peft adapter. Merge it into its base model (merge_and_unload of peft), "
-            "and give the folder of the merged model"
-        )
+        raise UserError(f"{source}: {MERGE_FIRST}")
     kwargs = getattr(model[0], "processing_kwargs", None)
     for name, value in (("truncate_dim", model.truncate_dim), ("processing_kwargs", kwargs)):
         if value:

@@ -32,6 +32,11 @@ MODEL = "model"
 ADAPT_SETTINGS = "adapt.json"
 """Name of the file with the settings of adapt, in the folder of the run."""
 
+MERGE_FIRST = (
+    "a peft adapter. Merge it into its base model (merge_and_unload of peft), and give the folder "
+    "of the merged model"
+)
+
 logger = logging.getLogger(__name__)
 
 MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
@@ -91,7 +96,10 @@ def resolve(name: str) -> Place:
 
 
 def run_model(folder: Path) -> Path | None:
-    """Return the model folder of a finished run; `None` if the folder is not a run."""
+    """Return the model folder of a finished run; `None` if the folder is not a run.
+
+    A Hugging Face folder has a config.json too, but only that of a run has objective and budget.
+    """
     try:
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -174,6 +182,8 @@ def folder_of(name: str) -> Path | None:
 
 
 def _folder_place(folder: Path) -> Place:
+    if (folder / "adapter_config.json").is_file():
+        raise UserError(f"{folder}: {MERGE_FIRST}")
     if not any((folder / name).is_file() for name in ("modules.json", "config.json", ABOUT)):
         raise UserError(
             f"{folder}: not a model folder. It holds neither modules.json (sentence-transformers) "

@@ -97,8 +97,7 @@ def _save_module(module: Any, folder: Path) -> None:
         }
         write_json(folder / "sentence_bert_config.json", config)
     elif isinstance(module, Pooling):
-        modes = module.pooling_mode
-        used = [modes] if isinstance(modes, str) else modes
+        used = _modes(module)
         config = {"word_embedding_dimension": module.embedding_dimension}
         config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
         config["include_prompt"] = module.include_prompt
@@ -114,6 +113,11 @@ def _save_module(module: Any, folder: Path) -> None:
         path = folder / module.config_file_name
         if path.is_file():
             write_json(path, _classic_config(json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _modes(pooling: Pooling) -> list[str]:
+    modes = pooling.pooling_mode
+    return [modes] if isinstance(modes, str) else list(modes)
 
 
 def _classic_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +156,7 @@ def _classic_type(module: Any) -> str:
 
 
 def require_classic(encoder: Encoder) -> None:
-    """Refuse an encoder with custom modules."""
+    """Refuse an encoder with custom modules, or poolings in an order that folders cannot hold."""
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
     names = dict.fromkeys(type(module).__name__ for module in every)
@@ -163,6 +167,12 @@ def require_classic(encoder: Encoder) -> None:
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
+    for used in (_modes(module) for module in every if isinstance(module, Pooling)):
+        if used != (known := [mode for mode in _CLASSIC_POOLING if mode in used]):
+            raise UserError(
+                f"{encoder.source}: joins poolings in the order {', '.join(used)}; saved models "
+                f"have the order {', '.join(known)}. Give a model with this order"
+            )
 
 
 def require_read_alike(encoder: Encoder) -> None:
