@@ -38,7 +38,7 @@ from isospace.operators.nearest import unit_rows
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
-from isospace.system.progress import Silent
+from isospace.system.progress import Logged, Silent
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
 from isospace.training.run import selected_weight
@@ -345,6 +345,12 @@ def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
         task = load_task(replace(config, queries=given), Silent())
         assert task.training.views == views
         assert "no pairs of the text: 0 pairs" in task.notes[0]
+
+
+def test_the_limit_is_said_of_the_sets_that_have_it(config, caplog):
+    with caplog.at_level("INFO"):
+        load_task(config, Logged())
+    assert "points on docstrings, definitions" in caplog.text
 
 
 def test_refusals(config, adapted, tmp_path, monkeypatch):

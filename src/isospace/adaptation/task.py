@@ -80,7 +80,8 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
         progress.line("test pairs", folds.described)
         notes.append(folds.note)
     other_text = data.other_text
-    limit = f"a candidate may lose at most {config.max_drop:g} points on them"
+    limited = ", ".join(other_text.validation_pairs)  # the STS sets have no validation part
+    limit = f"a candidate may lose at most {config.max_drop:g} points on {limited}"
     progress.line("other text", f"{other_text.described}; {limit}")
     validation = data.benchmark.pairs
     if data.benchmark.split and folds is None:
