@@ -81,8 +81,8 @@ class _Compared:
 
     def row(self, selected: bool) -> dict[str, str]:
         encoder, texts = self.search.encoders.encoder, self.search.task.validation.second
-        seconds = tokens_of(encoder, ("document", texts)) / len(set(texts))
-        seconds *= seconds_per_token(encoder, texts, "float32")
+        tokens = tokens_of(encoder, ("document", texts)) / len(set(texts))
+        seconds = tokens * seconds_per_token(encoder, texts, "float32")  # for a text
         base, own = score_test_pairs(self.search, BASE_MODEL, self.tried), self.tried.selected
         return {
             "": self.name,
