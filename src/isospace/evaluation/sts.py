@@ -170,7 +170,9 @@ class UnseenItems:
     def why_incomplete(self) -> str:
         """The reason why there is no average of all seven sets."""
         few = ", ".join(column for column in self.unseen if column not in self.gold)
-        return f"labels hold most pairs of {few}" if few else "not all STS sets were scored"
+        if few:
+            return f"the labels, {self.labels}, leave too few test pairs of {few}"
+        return "not all STS sets were scored"
 
     @property
     def unseen_in_words(self) -> str | None:
