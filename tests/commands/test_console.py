@@ -105,6 +105,15 @@ def test_a_wide_table_turns_its_rows_to_columns():
     assert max(map(cell_len, narrow)) <= 80
 
 
+def test_a_table_too_wide_either_way_is_spread_over_several():
+    """As a comparison of many objectives."""
+    rows = [{"": f"objective-{i}", "MRR": "55.08 ± 0.10", "R@1": f"{i}.00"} for i in range(9)]
+    lines = drawn([row | dict.fromkeys("abcdefghijk", "12.345") for row in rows], 60)
+    assert max(map(cell_len, lines)) <= 60
+    assert all(sum(f"objective-{i} " in line for line in lines) == 1 for i in range(9))
+    assert sum("R@1" in line for line in lines) > 1
+
+
 def test_intervals_are_folded_at_blanks_to_fit():
     """The candidates of adapt have intervals in every column."""
     interval = "-1.16 (-3.28 to +0.96)"

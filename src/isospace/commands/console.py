@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console as Terminal, Group
 from rich.live import Live
 from rich.measure import Measurement
-from rich.segment import Segments
+from rich.segment import Segment, Segments
 from rich.spinner import Spinner
 from rich.table import Table as Drawing
 from rich.text import Text
@@ -39,22 +39,42 @@ _WORD = 24
 def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
     """Print a title and a table.
 
-    On a narrow terminal, cells are folded at blanks. If this is not enough, rows become columns. In
-    a log file nothing is folded.
+    On a narrow terminal, cells are folded at blanks. If this is not enough, rows become columns, of
+    several tables if they do not fit into one. In a log file nothing is folded.
     """
     columns = columns_of(rows)
     grid: Grid = [columns, *(tuple(row.get(name, "") for name in columns) for row in rows)]
     terminal.print(title, style="bold", soft_wrap=True, markup=False)
     least, full = _widths(terminal, grid)
     if not terminal.is_terminal:
-        width = full
+        _draw(terminal, grid, full)
+    elif least <= terminal.width:
+        _draw(terminal, grid, terminal.width)
     else:
-        if least > terminal.width:
-            grid = list(zip(*grid, strict=True))
-            least, _ = _widths(terminal, grid)
-        width = max(terminal.width, least)
-    lines = terminal.render(_drawing(grid), terminal.options.update(width=width))
+        for part in _turned(terminal, grid):
+            _draw(terminal, part, max(terminal.width, _widths(terminal, part).minimum))
+
+
+def _draw(terminal: Terminal, grid: Grid, width: int) -> None:
+    # Rich divides the width first and then widens columns to their words, so a table may need less.
+    for asked in range(width, width // 2, -1):
+        lines = list(terminal.render(_drawing(grid), terminal.options.update(width=asked)))
+        if max(map(Segment.get_line_length, Segment.split_lines(lines))) <= width:
+            break
     terminal.print(Segments(lines), crop=False, end="")
+
+
+def _turned(terminal: Terminal, grid: Grid) -> Iterator[Grid]:
+    """Yield tables that fit a terminal, with the headings and some rows of a table as columns."""
+    headings, *rows = grid
+    part = [headings]
+    for row in rows:
+        wider = list(zip(*part, row, strict=True))
+        if len(part) > 1 and _widths(terminal, wider).minimum > terminal.width:
+            yield list(zip(*part, strict=True))
+            part = [headings]
+        part.append(row)
+    yield list(zip(*part, strict=True))
 
 
 def _widths(terminal: Terminal, grid: Grid) -> Measurement:

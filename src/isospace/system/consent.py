@@ -59,10 +59,12 @@ class Consent:
         """Return the key for an endpoint on a host; `None` if there is no key."""
         if self.key_env is not None:
             if not self.key_env.isidentifier():  # not shown, as it may be a key
-                raise UserError("`api_key_env`: expected the name of an environment variable")
+                raise UserError("`api_key_env`: expected the name of a variable that holds the key")
             key = os.environ.get(self.key_env, "").strip()
             if not key:
-                raise UserError(f"`api_key_env` {self.key_env}: this variable is empty. Set it")
+                raise UserError(
+                    f"`api_key_env` {self.key_env}: this variable is empty. Set it to the key"
+                )
             return key
         return os.environ.get(DEFAULT_KEY) if host == OPENAI else None
 
