@@ -113,7 +113,10 @@ def test_a_peft_adapter_is_to_be_merged_first(toy_model, tmp_path):
     model = SentenceTransformer(str(toy_model), device="cpu")
     model.add_adapter(peft.LoraConfig(r=4, target_modules=["query"]))
     model.save_pretrained(str(tmp_path), create_model_card=False)
-    for given in (str(tmp_path), model):
+    alone = tmp_path / "alone"  # as peft writes it
+    alone.mkdir()
+    (alone / "adapter_config.json").write_text("{}")
+    for given in (str(tmp_path), str(alone), model):
         with pytest.raises(UserError, match="a peft adapter"):
             as_encoder(given)
 
