@@ -18,7 +18,7 @@ from toy_decoder import END, write_toy_decoder
 
 from isospace.encoders.encoder import PROBES, Encoder
 from isospace.encoders.loading import is_causal, load_encoder
-from isospace.encoders.saving import require_classic, require_parity, require_read_alike, save_model
+from isospace.encoders.saving import require_parity, require_read_alike, save_model
 from isospace.encoders.settings import POOLINGS, EncoderSettings
 from isospace.errors import UserError
 
@@ -81,9 +81,9 @@ def test_poolings_in_another_order_than_saved_ones_are_refused_before_training(t
         modules = [transformer, Pooling(32, modes)]
         return Encoder(SentenceTransformer(modules=modules, device="cpu"), "model")
 
-    require_classic(joined("cls", "mean"))
+    require_read_alike(joined("cls", "mean"))
     with pytest.raises(UserError, match="in the order mean, cls"):
-        require_classic(joined("mean", "cls"))
+        require_read_alike(joined("mean", "cls"))
 
 
 @pytest.mark.parametrize("family", ["qwen3", "llama", "llama, padded left", "gemma", "gpt2"])

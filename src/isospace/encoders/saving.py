@@ -156,7 +156,7 @@ def _classic_type(module: Any) -> str:
 
 
 def require_classic(encoder: Encoder) -> None:
-    """Refuse an encoder with custom modules, or poolings in an order that folders cannot hold."""
+    """Refuse an encoder with custom modules."""
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
     names = dict.fromkeys(type(module).__name__ for module in every)
@@ -167,16 +167,19 @@ def require_classic(encoder: Encoder) -> None:
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
-    for used in (_modes(module) for module in every if isinstance(module, Pooling)):
+
+
+def require_read_alike(encoder: Encoder) -> None:
+    """Refuse, before training, an encoder that sentence-transformers encodes differently.
+
+    So would the saved folder of an encoder that joins poolings in an unusual order.
+    """
+    for used in (_modes(module) for module in encoder.model if isinstance(module, Pooling)):
         if used != (known := [mode for mode in _CLASSIC_POOLING if mode in used]):
             raise UserError(
                 f"{encoder.source}: joins poolings in the order {', '.join(used)}; saved models "
                 f"have the order {', '.join(known)}. Give a model with this order"
             )
-
-
-def require_read_alike(encoder: Encoder) -> None:
-    """Refuse, before training, an encoder that sentence-transformers encodes differently."""
     plain = encoder.prompts.plain
     theirs = encoder.model.encode(list(PROBES), prompt=plain, show_progress_bar=False)
     gap = gap_between(encoder.embed(PROBES), np.asarray(theirs))
