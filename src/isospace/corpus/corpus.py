@@ -96,7 +96,7 @@ class Corpus(Lines):
             self.train_rows: Rows = arrays["train"]
             self.same: Rows = arrays["same"]
             self.labels: Rows | None = arrays["labels"] if self.classes else None
-            self.related = Related.of(arrays)
+            self.related = Related.from_arrays(arrays)
             self.groups: Rows = np.empty(0, np.int64) if self.related is None else arrays["groups"]
 
     @property

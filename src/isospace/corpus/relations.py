@@ -231,12 +231,12 @@ class Related:
         return {name: len(self.to_train(name)) for name in RELATIONS}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return structure and flags as arrays by name, for `of`."""
+        """Return structure and flags as arrays by name, for `from_arrays`."""
         flags = np.stack([self.distinctive, self.held, self.trained])
         return {**vars(self.structure), "flags": flags}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Related | None:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Related | None:
         """Return what gave these `arrays`; `None` if the texts of the corpus have no structure."""
         if "flags" not in arrays:
             return None
